@@ -61,6 +61,11 @@ const struct gk_json *gk_json_at(const struct gk_json *array, size_t index);
 const struct gk_json *gk_json_member(const struct gk_json *object, size_t index,
                                      const char **key_out);
 
+/* The same as a walk, O(1) a step: start with a NULL cursor; NULL after the last member. The object must
+ * not change meanwhile. */
+const struct gk_json *gk_json_next(const struct gk_json *object, void **cursor,
+                                   const char **key_out);
+
 /* Values with a fallback for absent or other types: for data that was validated before. */
 int64_t gk_json_int(const struct gk_json *json, int64_t fallback);
 double gk_json_real(const struct gk_json *json, double fallback); /* accepts integers */
@@ -81,6 +86,13 @@ enum gk_status gk_json_need_string(const struct gk_json *object, const char *key
 enum gk_status gk_json_need(const struct gk_json *object, const char *key, enum gk_json_type type,
                             const struct gk_json **out, const char *where, struct gk_err *err);
 
+/* The value as short text for a message: canonical, cut with "..." at a character boundary. */
+#define GK_JSON_SHOW_SIZE 80
+void gk_json_show(const struct gk_json *json, char text_out[GK_JSON_SHOW_SIZE]);
+
+/* True if the bytes are UTF-8 (no surrogates, no overlong forms); else *bad_out is the first bad byte. */
+bool gk_utf8_check(const char *text, size_t size, size_t *bad_out);
+
 /* ---- writing ---- */
 struct gk_json *gk_json_new_null(void);
 struct gk_json *gk_json_new_bool(bool value);
@@ -100,10 +112,12 @@ bool gk_json_set_string(struct gk_json *object, const char *key, const char *val
 struct gk_json *gk_json_get_mutable(struct gk_json *object, const char *key);
 
 /* Canonical text: sorted keys, no white space, reals as the shortest decimal that reads back the
- * same. Equal values give equal bytes: identities are hashes of this text. */
+ * same. Equal values give equal bytes: identities are hashes of this text. A real always carries a '.'
+ * or an exponent ("1.0", "1e+30"), so that it reads back as a real: 1 and 1.0 are two values. Writing
+ * stops with GK_LIMIT at GK_JSON_DEPTH_MAX, since nobody could read the text back. */
 enum gk_status gk_json_canonical(const struct gk_json *json, struct gk_buf *buf,
                                  struct gk_err *err);
-/* The same as a malloc'd string; NULL when out of memory. */
+/* The same as a malloc'd string; NULL when out of memory or nested too deeply. */
 char *gk_json_text(const struct gk_json *json);
 /* For people: two spaces, member order kept. */
 enum gk_status gk_json_pretty(const struct gk_json *json, struct gk_buf *buf, struct gk_err *err);

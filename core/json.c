@@ -1,0 +1,675 @@
+/*
+ * JSON over jansson: see json.h. The only file that knows the library.
+ *
+ * struct gk_json is never defined: a pointer to it is a json_t pointer under another name, so that
+ * nothing is wrapped and nothing is allocated twice. Any thread; one value one thread.
+ */
+#include "core/json.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *raw(const struct gk_json *json)
+{
+    /* jansson's readers take non-const pointers here and there; nothing is changed through them. */
+    return (json_t *)(uintptr_t)json;
+}
+
+static struct gk_json *wrap(json_t *json)
+{
+    return (struct gk_json *)json;
+}
+
+/* ------------------------------------------------------------------ checks before parsing */
+
+/* Length of the UTF-8 sequence at p, 0 if there is none (Unicode 15, table 3-7). */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
+    if (p[0] < 0xC2 || p[0] > 0xF4 || left < length) {
+        return 0;
+    }
+    unsigned char low = 0x80, high = 0xBF;
+    switch (p[0]) {
+    case 0xE0:
+        low = 0xA0; /* else overlong */
+        break;
+    case 0xED:
+        high = 0x9F; /* else a surrogate */
+        break;
+    case 0xF0:
+        low = 0x90; /* else overlong */
+        break;
+    case 0xF4:
+        high = 0x8F; /* else past U+10FFFF */
+        break;
+    default:
+        break;
+    }
+    if (p[1] < low || p[1] > high) {
+        return 0;
+    }
+    for (size_t i = 2; i < length; i++) {
+        if ((p[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+bool gk_utf8_check(const char *text, size_t size, size_t *bad_out)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t i = 0; i < size;) {
+        size_t length = utf8_length(p + i, size - i);
+        if (length == 0) {
+            *bad_out = i;
+            return false;
+        }
+        i += length;
+    }
+    return true;
+}
+
+/* jansson allows 2048 levels of recursion; ours is 64, so it is counted before the parser runs. */
+static enum gk_status check_depth(const char *text, size_t size, const char *origin,
+                                  struct gk_err *err)
+{
+    size_t line = 1, column = 0;
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        column += ((unsigned char)c & 0xC0) != 0x80; /* characters, not bytes */
+        if (c == '\n') {
+            line++;
+            column = 0;
+            in_string = false; /* a string cannot hold one: the parser will say so */
+        } else if (in_string) {
+            if (c == '\\' && i + 1 < size && text[i + 1] != '\n') {
+                i++;
+                column++;
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > GK_JSON_DEPTH_MAX) {
+                return gk_fail(err, GK_LIMIT,
+                               "%s: line %zu, column %zu: nested deeper than %d levels", origin,
+                               line, column, GK_JSON_DEPTH_MAX);
+            }
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return GK_OK;
+}
+
+enum gk_status gk_json_parse(const char *text, size_t size, const char *origin,
+                             struct gk_json **json_out, struct gk_err *err)
+{
+    size_t bad = 0;
+    if (!gk_utf8_check(text, size, &bad)) {
+        return gk_fail(err, GK_PARSE, "%s: not UTF-8: byte 0x%02X at offset %zu", origin,
+                       (unsigned)(unsigned char)text[bad], bad);
+    }
+    if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
+        return gk_fail(err, GK_PARSE,
+                       "%s: starts with a byte order mark (EF BB BF), which JSON does not have",
+                       origin);
+    }
+    enum gk_status status = check_depth(text, size, origin, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    json_error_t error;
+    json_t *json = json_loadb(size ? text : "", size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
+                              &error);
+    if (!json) {
+        if (json_error_code(&error) == json_error_out_of_memory) {
+            return gk_fail(err, GK_NOMEM, "%s: out of memory while parsing %zu bytes", origin,
+                           size);
+        }
+        return gk_fail(err, GK_PARSE, "%s: line %d, column %d: %s", origin, error.line,
+                       error.column, error.text);
+    }
+    *json_out = wrap(json);
+    return GK_OK;
+}
+
+enum gk_status gk_json_load(const char *path, size_t size_max, struct gk_json **json_out,
+                            struct gk_err *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    enum gk_status status = gk_file_load(path, size_max, &text, &size, err);
+    if (status == GK_OK) {
+        status = gk_json_parse(text, size, path, json_out, err);
+    }
+    free(text);
+    return status;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+const char *gk_json_type_name(enum gk_json_type type)
+{
+    switch (type) {
+    case GK_JSON_NULL:
+        return "null";
+    case GK_JSON_BOOL:
+        return "true or false";
+    case GK_JSON_INT:
+        return "an integer";
+    case GK_JSON_REAL:
+        return "a real number";
+    case GK_JSON_STRING:
+        return "a string";
+    case GK_JSON_ARRAY:
+        return "a list";
+    case GK_JSON_OBJECT:
+        return "an object";
+    }
+    return "an unknown type";
+}
+
+void gk_json_free(struct gk_json *json)
+{
+    json_decref(raw(json));
+}
+
+struct gk_json *gk_json_copy(const struct gk_json *json)
+{
+    return wrap(json_deep_copy(raw(json)));
+}
+
+bool gk_json_equal(const struct gk_json *a, const struct gk_json *b)
+{
+    return json_equal(raw(a), raw(b));
+}
+
+enum gk_json_type gk_json_type(const struct gk_json *json)
+{
+    if (!json) {
+        return GK_JSON_NULL;
+    }
+    switch (json_typeof(raw(json))) {
+    case JSON_OBJECT:
+        return GK_JSON_OBJECT;
+    case JSON_ARRAY:
+        return GK_JSON_ARRAY;
+    case JSON_STRING:
+        return GK_JSON_STRING;
+    case JSON_INTEGER:
+        return GK_JSON_INT;
+    case JSON_REAL:
+        return GK_JSON_REAL;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return GK_JSON_BOOL;
+    case JSON_NULL:
+        return GK_JSON_NULL;
+    }
+    return GK_JSON_NULL;
+}
+
+bool gk_json_is(const struct gk_json *json, enum gk_json_type type)
+{
+    return json && gk_json_type(json) == type;
+}
+
+size_t gk_json_count(const struct gk_json *json)
+{
+    return gk_json_is(json, GK_JSON_OBJECT) ? json_object_size(raw(json)) : json_array_size(raw(json));
+}
+
+const struct gk_json *gk_json_get(const struct gk_json *object, const char *key)
+{
+    return wrap(json_object_get(raw(object), key));
+}
+
+struct gk_json *gk_json_get_mutable(struct gk_json *object, const char *key)
+{
+    return wrap(json_object_get(raw(object), key));
+}
+
+const struct gk_json *gk_json_at(const struct gk_json *array, size_t index)
+{
+    return wrap(json_array_get(raw(array), index));
+}
+
+const struct gk_json *gk_json_next(const struct gk_json *object, void **cursor,
+                                   const char **key_out)
+{
+    if (!gk_json_is(object, GK_JSON_OBJECT)) {
+        return NULL;
+    }
+    void *iterator = *cursor ? json_object_iter_next(raw(object), *cursor)
+                             : json_object_iter(raw(object));
+    if (!iterator) {
+        return NULL;
+    }
+    *cursor = iterator;
+    if (key_out) {
+        *key_out = json_object_iter_key(iterator);
+    }
+    return wrap(json_object_iter_value(iterator));
+}
+
+const struct gk_json *gk_json_member(const struct gk_json *object, size_t index,
+                                     const char **key_out)
+{
+    void *cursor = NULL;
+    const struct gk_json *value = gk_json_next(object, &cursor, key_out);
+    for (size_t i = 0; value && i < index; i++) {
+        value = gk_json_next(object, &cursor, key_out);
+    }
+    return value;
+}
+
+int64_t gk_json_int(const struct gk_json *json, int64_t fallback)
+{
+    return json_is_integer(raw(json)) ? json_integer_value(raw(json)) : fallback;
+}
+
+double gk_json_real(const struct gk_json *json, double fallback)
+{
+    return json_is_number(raw(json)) ? json_number_value(raw(json)) : fallback;
+}
+
+bool gk_json_bool(const struct gk_json *json, bool fallback)
+{
+    return json_is_boolean(raw(json)) ? json_is_true(raw(json)) : fallback;
+}
+
+const char *gk_json_string(const struct gk_json *json, const char *fallback)
+{
+    return json_is_string(raw(json)) ? json_string_value(raw(json)) : fallback;
+}
+
+int64_t gk_json_get_int(const struct gk_json *object, const char *key, int64_t fallback)
+{
+    return gk_json_int(gk_json_get(object, key), fallback);
+}
+
+double gk_json_get_real(const struct gk_json *object, const char *key, double fallback)
+{
+    return gk_json_real(gk_json_get(object, key), fallback);
+}
+
+bool gk_json_get_bool(const struct gk_json *object, const char *key, bool fallback)
+{
+    return gk_json_bool(gk_json_get(object, key), fallback);
+}
+
+const char *gk_json_get_string(const struct gk_json *object, const char *key, const char *fallback)
+{
+    return gk_json_string(gk_json_get(object, key), fallback);
+}
+
+enum gk_status gk_json_need(const struct gk_json *object, const char *key, enum gk_json_type type,
+                            const struct gk_json **out, const char *where, struct gk_err *err)
+{
+    if (!gk_json_is(object, GK_JSON_OBJECT)) {
+        return gk_fail(err, GK_INPUT, "%s: %s where an object is needed", where,
+                       gk_json_type_name(gk_json_type(object)));
+    }
+    const struct gk_json *value = gk_json_get(object, key);
+    if (!value) {
+        return gk_fail(err, GK_INPUT, "%s: \"%s\" is missing; %s is needed", where, key,
+                       gk_json_type_name(type));
+    }
+    if (gk_json_type(value) != type) {
+        char shown[GK_JSON_SHOW_SIZE];
+        gk_json_show(value, shown);
+        return gk_fail(err, GK_INPUT, "%s: \"%s\" is %s; %s is needed", where, key, shown,
+                       gk_json_type_name(type));
+    }
+    *out = value;
+    return GK_OK;
+}
+
+enum gk_status gk_json_need_int(const struct gk_json *object, const char *key, int64_t min,
+                                int64_t max, int64_t *out, const char *where, struct gk_err *err)
+{
+    const struct gk_json *value = NULL;
+    enum gk_status status = gk_json_need(object, key, GK_JSON_INT, &value, where, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    int64_t number = gk_json_int(value, 0);
+    if (number < min || number > max) {
+        return gk_fail(err, GK_INPUT,
+                       "%s: \"%s\" is %" PRId64 "; %" PRId64 " to %" PRId64 " is allowed", where,
+                       key, number, min, max);
+    }
+    *out = number;
+    return GK_OK;
+}
+
+enum gk_status gk_json_need_string(const struct gk_json *object, const char *key, size_t size_max,
+                                   const char **out, const char *where, struct gk_err *err)
+{
+    const struct gk_json *value = NULL;
+    enum gk_status status = gk_json_need(object, key, GK_JSON_STRING, &value, where, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    const char *text = gk_json_string(value, "");
+    size_t size = strlen(text);
+    if (size > size_max) {
+        char shown[GK_JSON_SHOW_SIZE];
+        gk_json_show(value, shown);
+        return gk_fail(err, GK_LIMIT, "%s: \"%s\" is %s with %zu bytes; at most %zu are allowed",
+                       where, key, shown, size, size_max);
+    }
+    *out = text;
+    return GK_OK;
+}
+
+/* ------------------------------------------------------------------ building */
+
+struct gk_json *gk_json_new_null(void)
+{
+    return wrap(json_null());
+}
+
+struct gk_json *gk_json_new_bool(bool value)
+{
+    return wrap(json_boolean(value));
+}
+
+struct gk_json *gk_json_new_int(int64_t value)
+{
+    return wrap(json_integer(value));
+}
+
+struct gk_json *gk_json_new_real(double value)
+{
+    return isfinite(value) ? wrap(json_real(value)) : wrap(json_null());
+}
+
+struct gk_json *gk_json_new_string(const char *text)
+{
+    size_t size = strlen(text), bad = 0;
+    if (gk_utf8_check(text, size, &bad)) {
+        return wrap(json_stringn_nocheck(text, size));
+    }
+    char *clean = gk_strndup(text, size);
+    if (!clean) {
+        return NULL;
+    }
+    for (size_t from = bad; from < size;) {
+        clean[from++] = '?';
+        if (gk_utf8_check(clean + from, size - from, &bad)) {
+            break;
+        }
+        from += bad;
+    }
+    json_t *json = json_stringn_nocheck(clean, size);
+    free(clean);
+    return wrap(json);
+}
+
+struct gk_json *gk_json_new_array(void)
+{
+    return wrap(json_array());
+}
+
+struct gk_json *gk_json_new_object(void)
+{
+    return wrap(json_object());
+}
+
+bool gk_json_set(struct gk_json *object, const char *key, struct gk_json *value)
+{
+    return json_object_set_new(raw(object), key, raw(value)) == 0;
+}
+
+bool gk_json_push(struct gk_json *array, struct gk_json *value)
+{
+    return json_array_append_new(raw(array), raw(value)) == 0;
+}
+
+bool gk_json_set_int(struct gk_json *object, const char *key, int64_t value)
+{
+    return gk_json_set(object, key, gk_json_new_int(value));
+}
+
+bool gk_json_set_real(struct gk_json *object, const char *key, double value)
+{
+    return gk_json_set(object, key, gk_json_new_real(value));
+}
+
+bool gk_json_set_bool(struct gk_json *object, const char *key, bool value)
+{
+    return gk_json_set(object, key, gk_json_new_bool(value));
+}
+
+bool gk_json_set_string(struct gk_json *object, const char *key, const char *value)
+{
+    return gk_json_set(object, key, gk_json_new_string(value));
+}
+
+/* ------------------------------------------------------------------ writing */
+
+void gk_real_text(double value, char text_out[32])
+{
+    /* A decimal of at most 15 digits survives the way through a normal double, and %g drops trailing
+     * zeros: so %.15g is the shortest if it reads back, and 17 digits always do. Subnormals hold fewer
+     * digits: there every length is tried. */
+    int digits = isnormal(value) ? 15 : 1;
+    for (; digits <= 17; digits++) {
+        (void)snprintf(text_out, 32, "%.*g", digits, value); /* 24 bytes at most */
+        if (strtod(text_out, NULL) == value) {
+            return;
+        }
+    }
+}
+
+static void write_string(struct gk_buf *buf, const char *text)
+{
+    gk_buf_putc(buf, '"');
+    const char *start = text;
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c >= 0x20 && c != '"' && c != '\\') {
+            continue;
+        }
+        gk_buf_add(buf, start, (size_t)(text - start));
+        start = text + 1;
+        static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+        const char *found = strchr(plain, c);
+        if (found) {
+            gk_buf_putc(buf, '\\');
+            gk_buf_putc(buf, letter[found - plain]);
+        } else {
+            gk_buf_printf(buf, "\\u%04x", (unsigned)c);
+        }
+    }
+    gk_buf_add(buf, start, (size_t)(text - start));
+    gk_buf_putc(buf, '"');
+}
+
+struct writer {
+    struct gk_buf *buf;
+    bool pretty; /* white space and member order; else canonical */
+    struct gk_err *err;
+};
+
+static enum gk_status write_value(struct writer *w, const struct gk_json *json, int depth);
+
+static void new_line(struct writer *w, int depth)
+{
+    if (w->pretty) {
+        gk_buf_printf(w->buf, "\n%*s", 2 * depth, "");
+    }
+}
+
+static enum gk_status write_array(struct writer *w, const struct gk_json *json, int depth)
+{
+    size_t count = gk_json_count(json);
+    enum gk_status status = GK_OK;
+    gk_buf_putc(w->buf, '[');
+    /* A list of plain values stays on one line: shapes and samples read better so. */
+    bool nested = false;
+    for (size_t i = 0; w->pretty && i < count && !nested; i++) {
+        nested = gk_json_count(gk_json_at(json, i)) > 0;
+    }
+    for (size_t i = 0; i < count && status == GK_OK; i++) {
+        if (i) {
+            gk_buf_puts(w->buf, w->pretty && !nested ? ", " : ",");
+        }
+        if (nested) {
+            new_line(w, depth + 1);
+        }
+        status = write_value(w, gk_json_at(json, i), depth + 1);
+    }
+    if (nested) {
+        new_line(w, depth);
+    }
+    gk_buf_putc(w->buf, ']');
+    return status;
+}
+
+struct member {
+    const char *key;
+    const struct gk_json *value;
+};
+
+static int compare_members(const void *a, const void *b)
+{
+    return strcmp(((const struct member *)a)->key, ((const struct member *)b)->key);
+}
+
+static enum gk_status write_object(struct writer *w, const struct gk_json *json, int depth)
+{
+    size_t count = gk_json_count(json);
+    if (count == 0) {
+        gk_buf_puts(w->buf, "{}");
+        return GK_OK;
+    }
+    struct member *members = calloc(count, sizeof *members);
+    if (!members) {
+        return gk_fail(w->err, GK_NOMEM, "writing a JSON object of %zu members", count);
+    }
+    void *cursor = NULL;
+    for (size_t i = 0; i < count; i++) {
+        members[i].value = gk_json_next(json, &cursor, &members[i].key);
+    }
+    if (!w->pretty) {
+        qsort(members, count, sizeof *members, compare_members);
+    }
+    enum gk_status status = GK_OK;
+    gk_buf_putc(w->buf, '{');
+    for (size_t i = 0; i < count && status == GK_OK; i++) {
+        if (i) {
+            gk_buf_putc(w->buf, ',');
+        }
+        new_line(w, depth + 1);
+        write_string(w->buf, members[i].key);
+        gk_buf_puts(w->buf, w->pretty ? ": " : ":");
+        status = write_value(w, members[i].value, depth + 1);
+    }
+    new_line(w, depth);
+    gk_buf_putc(w->buf, '}');
+    free(members);
+    return status;
+}
+
+/* depth: levels already open around this value. */
+static enum gk_status write_value(struct writer *w, const struct gk_json *json, int depth)
+{
+    enum gk_json_type type = gk_json_type(json);
+    char number[32];
+    switch (type) {
+    case GK_JSON_NULL:
+        gk_buf_puts(w->buf, "null");
+        break;
+    case GK_JSON_BOOL:
+        gk_buf_puts(w->buf, gk_json_bool(json, false) ? "true" : "false");
+        break;
+    case GK_JSON_INT:
+        gk_buf_printf(w->buf, "%" PRId64, gk_json_int(json, 0));
+        break;
+    case GK_JSON_REAL:
+        gk_real_text(gk_json_real(json, 0), number);
+        gk_buf_puts(w->buf, number);
+        if (!strpbrk(number, ".e")) {
+            gk_buf_puts(w->buf, ".0");
+        }
+        break;
+    case GK_JSON_STRING:
+        write_string(w->buf, gk_json_string(json, ""));
+        break;
+    case GK_JSON_ARRAY:
+    case GK_JSON_OBJECT:
+        if (depth >= GK_JSON_DEPTH_MAX) {
+            return gk_fail(w->err, GK_LIMIT, "JSON nested deeper than %d levels",
+                           GK_JSON_DEPTH_MAX);
+        }
+        return type == GK_JSON_ARRAY ? write_array(w, json, depth) : write_object(w, json, depth);
+    }
+    return GK_OK;
+}
+
+static enum gk_status write_json(const struct gk_json *json, bool pretty, struct gk_buf *buf,
+                                 struct gk_err *err)
+{
+    struct writer w = {.buf = buf, .pretty = pretty, .err = err};
+    enum gk_status status = write_value(&w, json, 0);
+    return status == GK_OK ? gk_buf_status(buf, err) : status;
+}
+
+enum gk_status gk_json_canonical(const struct gk_json *json, struct gk_buf *buf,
+                                 struct gk_err *err)
+{
+    return write_json(json, false, buf, err);
+}
+
+enum gk_status gk_json_pretty(const struct gk_json *json, struct gk_buf *buf, struct gk_err *err)
+{
+    return write_json(json, true, buf, err);
+}
+
+char *gk_json_text(const struct gk_json *json)
+{
+    struct gk_buf buf = {0};
+    if (gk_json_canonical(json, &buf, NULL) != GK_OK) {
+        gk_buf_fini(&buf);
+        return NULL;
+    }
+    return gk_buf_detach(&buf);
+}
+
+/* Cuts at a character boundary, so that a message stays UTF-8. */
+static void show_cut(char text_out[GK_JSON_SHOW_SIZE], const char *text)
+{
+    size_t size = strlen(text);
+    if (size < GK_JSON_SHOW_SIZE) {
+        memcpy(text_out, text, size + 1);
+        return;
+    }
+    size = GK_JSON_SHOW_SIZE - 4;
+    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) {
+        size--;
+    }
+    memcpy(text_out, text, size);
+    memcpy(text_out + size, "...", 4);
+}
+
+void gk_json_show(const struct gk_json *json, char text_out[GK_JSON_SHOW_SIZE])
+{
+    char *text = json ? gk_json_text(json) : NULL;
+    show_cut(text_out, text ? text : gk_json_type_name(gk_json_type(json)));
+    free(text);
+}
