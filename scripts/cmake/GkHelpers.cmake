@@ -38,10 +38,15 @@ function(gk_program name)
   target_link_libraries(${name} PRIVATE gk_flags ${arg_LIBS})
 endfunction()
 
-# gk_test(test_x LIBS gk_core ...): tests/unit/test_x.c as a program and a ctest case of its own
+# gk_test(test_x LIBS gk_core ... [LABEL emu]): test_x.c as a program and a ctest case of its own
 # process. Further sources after SOURCES. GK_SOURCE_DIR and GK_BIN_DIR are defined for data files.
+# Labels are the parts of scripts/test: unit (default), emu, corners, e2e, fuzz, tidy, mutants.
+# A program that cannot run here (no NVRTC, no GPU) exits with 77: skipped and counted, never passed.
 function(gk_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;LABEL" "SOURCES;LIBS" ${ARGN})
+  if(NOT arg_LABEL)
+    set(arg_LABEL unit)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -51,5 +56,6 @@ function(gk_test name)
     GK_SOURCE_DIR="${CMAKE_SOURCE_DIR}" GK_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   target_link_libraries(${name} PRIVATE gk_flags ${arg_LIBS} cmocka)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABEL}
+    SKIP_RETURN_CODE 77)
 endfunction()
