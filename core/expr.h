@@ -7,6 +7,10 @@
  *   functions    min(a,b,..) max(a,b,..) ceil_div(a,b) align_up(a,b) log2(a) is_pow2(a) abs(a)
  *                sqrt(a) real(a)      and on series: s.max s.min s.sum s.count s.blocks(n)
  *
+ * log2 rounds down; ceil_div and align_up round towards plus infinity for every sign; s.blocks(n) is the
+ * sum of ceil_div(value, n). 'bf16' stands only beside == or != with a name of that enum; two enums are
+ * compared only if the values of one start the list of the other. 010 is refused (octal in C).
+ *
  * Two types: checked 64-bit integers (truth is 0 or 1) and reals. Integer operators demand integers;
  * arithmetic of an integer and a real is real; `/` of two integers truncates as in C. Overflow, division
  * by zero, log2 of <= 0, align_up to <= 0, a shift outside 0..62 and a real that is not finite are
@@ -83,6 +87,12 @@ struct gk_expr;
  * that the compared symbol does not have (lists the values), GK_LIMIT. */
 enum gk_status gk_expr_compile(const char *text, const struct gk_scope *scope,
                                struct gk_expr **expr_out, struct gk_err *err);
+/* The same for an expression whose result is a value of an enum (the default of an ENUM field): 'bf16'
+ * may also be the result itself or a branch of a ?: that is; the result is the index in `values`. A name as
+ * the result must be an enum whose values start this list, so that its index means the same. */
+enum gk_status gk_expr_compile_enum(const char *text, const struct gk_scope *scope,
+                                    const char *const *values, uint32_t value_count,
+                                    struct gk_expr **expr_out, struct gk_err *err);
 void gk_expr_destroy(struct gk_expr *expr);
 
 const char *gk_expr_text(const struct gk_expr *expr);
@@ -104,8 +114,11 @@ enum gk_status gk_expr_eval_real(const struct gk_expr *expr, const union gk_valu
  * (the caller's: "p->M", "config->BM", "132"), lent until the next call; NULL makes rendering fail
  * with GK_UNSUPPORTED naming it. Enum constants are rendered as their index. Functions are rendered
  * as calls of gk_x_min(a,b), gk_x_max, gk_x_ceil_div, gk_x_align_up, gk_x_log2, gk_x_is_pow2,
- * gk_x_abs, and of gk_x_div / gk_x_mod for / and %, all int64_t helpers that return 0 instead of
- * trapping on a zero divisor; the exporter emits them (gk_expr_c_helpers). */
+ * gk_x_abs, and of gk_x_div / gk_x_mod for / and %, gk_x_shl / gk_x_shr for << and >>, gk_x_and / gk_x_or
+ * for & and |, all int64_t helpers that return 0 instead of trapping on a zero divisor; on reals
+ * gk_x_min_real, gk_x_max_real, gk_x_abs_real, gk_x_sqrt. The exporter emits them (gk_expr_c_helpers).
+ * symbol_text() must give text of type int64_t (double for a REAL); for s.max .min .sum .count it is
+ * asked with that whole name and the slot of s; s.blocks(n) is GK_UNSUPPORTED. */
 struct gk_expr_c {
     const char *(*symbol_text)(void *context, const struct gk_symbol *symbol);
     void *context;

@@ -139,6 +139,10 @@ enum gk_status gk_json_parse(const char *text, size_t size, const char *origin,
             return gk_fail(err, GK_NOMEM, "%s: out of memory while parsing %zu bytes", origin,
                            size);
         }
+        if (json_error_code(&error) == json_error_null_character) {
+            return gk_fail(err, GK_PARSE, "%s: line %d, column %d: \\u0000 in a string", origin,
+                           error.line, error.column);
+        }
         return gk_fail(err, GK_PARSE, "%s: line %d, column %d: %s", origin, error.line,
                        error.column, error.text);
     }
