@@ -110,6 +110,10 @@ enum gk_status gk_expr_eval_int(const struct gk_expr *expr, const union gk_value
 enum gk_status gk_expr_eval_real(const struct gk_expr *expr, const union gk_value *slots,
                                  double *value_out, struct gk_err *err);
 
+/* Appends " (a = 3, b = 0)": the names that the expression reads and their values; nothing if none. */
+void gk_expr_show_values(const struct gk_expr *expr, const union gk_value *slots,
+                         struct gk_buf *buf);
+
 /* Renders to a C expression of type int64_t (or double). symbol_text() returns the C text of a symbol
  * (the caller's: "p->M", "config->BM", "132"), lent until the next call; NULL makes rendering fail
  * with GK_UNSUPPORTED naming it. Enum constants are rendered as their index. Functions are rendered

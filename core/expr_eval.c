@@ -8,10 +8,10 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/expr_internal.h"
+#include "core/json.h"
 
 /* ------------------------------------------------------------------ arithmetic with checks */
 
@@ -326,13 +326,23 @@ static void show_value(const struct expr_use *use, const union gk_value *value, 
         gk_buf_printf(buf, "%s = %" PRId64, use->name, value->i);
         break;
     case GK_VALUE_REAL:
-        (void)snprintf(number, sizeof number, "%.17g", value->r); /* 24 bytes at most */
+        gk_real_text(value->r, number);
         gk_buf_printf(buf, "%s = %s", use->name, number);
         break;
     case GK_VALUE_SERIES:
         gk_buf_printf(buf, "%s = %" PRIu32 " values", use->name, value->series->count);
         break;
     }
+}
+
+void gk_expr_show_values(const struct gk_expr *expr, const union gk_value *slots,
+                         struct gk_buf *buf)
+{
+    for (uint32_t i = 0; i < expr->use_count; i++) {
+        gk_buf_puts(buf, i ? ", " : " (");
+        show_value(&expr->uses[i], &slots[expr->uses[i].slot], buf);
+    }
+    gk_buf_puts(buf, expr->use_count ? ")" : "");
 }
 
 static enum gk_status fail_eval(const struct gk_expr *expr, const union gk_value *slots,
@@ -342,11 +352,7 @@ static enum gk_status fail_eval(const struct gk_expr *expr, const union gk_value
         return GK_RANGE; /* an enumeration that only wants to know: no text is made */
     }
     struct gk_buf values = {0};
-    for (uint32_t i = 0; i < expr->use_count; i++) {
-        gk_buf_puts(&values, i ? ", " : " (");
-        show_value(&expr->uses[i], &slots[expr->uses[i].slot], &values);
-    }
-    gk_buf_puts(&values, expr->use_count ? ")" : "");
+    gk_expr_show_values(expr, slots, &values);
     bool cut = strlen(expr->text) > 400; /* leaves room for the values in struct gk_err */
     enum gk_status status = gk_fail(err, GK_RANGE, "expression '%.400s%s': %s%s", expr->text,
                                     cut ? "..." : "", what, gk_buf_text(&values));

@@ -78,11 +78,20 @@ bool gk_utf8_check(const char *text, size_t size, size_t *bad_out)
     return true;
 }
 
-/* jansson allows 2048 levels of recursion; ours is 64, so it is counted before the parser runs. */
-static enum gk_status check_depth(const char *text, size_t size, const char *origin,
-                                  struct gk_err *err)
+void gk_utf8_clean(char *text)
 {
-    size_t line = 1, column = 0;
+    size_t size = strlen(text), bad = 0;
+    for (size_t from = 0; !gk_utf8_check(text + from, size - from, &bad);) {
+        from += bad;
+        text[from++] = '?';
+    }
+}
+
+/* jansson allows 2048 levels of recursion; ours is 64, so it is counted before the parser runs. */
+static enum gk_status check_nesting(const char *text, size_t size, const char *origin,
+                                    struct gk_err *err)
+{
+    size_t line = 1, column = 0, containers = 0;
     int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < size; i++) {
@@ -107,6 +116,10 @@ static enum gk_status check_depth(const char *text, size_t size, const char *ori
                                "%s: line %zu, column %zu: nested deeper than %d levels", origin,
                                line, column, GK_JSON_DEPTH_MAX);
             }
+            if (++containers > GK_JSON_CONTAINERS_MAX) {
+                return gk_fail(err, GK_LIMIT, "%s: line %zu: more than %u lists and objects", origin,
+                               line, GK_JSON_CONTAINERS_MAX);
+            }
         } else if (c == ']' || c == '}') {
             depth--;
         }
@@ -127,7 +140,7 @@ enum gk_status gk_json_parse(const char *text, size_t size, const char *origin,
                        "%s: starts with a byte order mark (EF BB BF), which JSON does not have",
                        origin);
     }
-    enum gk_status status = check_depth(text, size, origin, err);
+    enum gk_status status = check_nesting(text, size, origin, err);
     if (status != GK_OK) {
         return status;
     }
@@ -412,13 +425,7 @@ struct gk_json *gk_json_new_string(const char *text)
     if (!clean) {
         return NULL;
     }
-    for (size_t from = bad; from < size;) {
-        clean[from++] = '?';
-        if (gk_utf8_check(clean + from, size - from, &bad)) {
-            break;
-        }
-        from += bad;
-    }
+    gk_utf8_clean(clean);
     json_t *json = json_stringn_nocheck(clean, size);
     free(clean);
     return wrap(json);

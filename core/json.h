@@ -20,6 +20,9 @@ struct gk_json;
 
 /* Deeper nesting than any of our formats by far, and shallow enough for every C stack. */
 #define GK_JSON_DEPTH_MAX 64
+/* Lists and objects of one text. An object costs the parser some 300 bytes: this bounds what a text of
+ * "{},{},..." can make it allocate. The largest of our files has 30,000. */
+#define GK_JSON_CONTAINERS_MAX (1u << 20)
 
 enum gk_json_type {
     GK_JSON_NULL,
@@ -92,6 +95,9 @@ void gk_json_show(const struct gk_json *json, char text_out[GK_JSON_SHOW_SIZE]);
 
 /* True if the bytes are UTF-8 (no surrogates, no overlong forms); else *bad_out is the first bad byte. */
 bool gk_utf8_check(const char *text, size_t size, size_t *bad_out);
+
+/* Turns every byte that is not part of UTF-8 into '?', in place. */
+void gk_utf8_clean(char *text);
 
 /* ---- writing ---- */
 struct gk_json *gk_json_new_null(void);
