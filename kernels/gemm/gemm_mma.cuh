@@ -21,8 +21,8 @@
 //
 // Parameters (gemm_mma.kernel.json has their values and rules): BM BN BK tile, WM WN warps along M and N,
 // STAGES, LOAD_BYTES and STORE_BYTES the widest access that the problem's alignment allows, EPILOGUE
-// direct (registers to global) or staged (through shared memory, whole 16-byte pieces). GROUP and SPLITK are
-// run-time arguments: one binary serves all their values.
+// direct (registers to global, pairs) or staged (through shared memory, 16 bytes of a row a thread). GROUP and
+// SPLITK are run-time arguments: one binary serves all their values.
 
 #include <gk/copy.cuh>
 #include <gk/epilogue.cuh>
@@ -52,8 +52,9 @@ struct Config {
     using TileA = SwizzledTile<kAAlongK ? kTileM : kTileK, kAAlongK ? kTileK : kTileM>;
     using TileB = SwizzledTile<kBAlongK ? kTileN : kTileK, kBAlongK ? kTileK : kTileN>;
 
-    // A row of the staging buffer is one chunk longer than the tile's: rows start in different banks.
-    static constexpr u32 kStagingPitch = kTileN * sizeof(Output) + kChunkBytes;
+    // Staging holds raw sums. A row is 32 bytes longer than the tile's, so that the 8-byte stores of
+    // four rows fall into different banks.
+    static constexpr u32 kStagingPitch = kTileN * sizeof(float) + 2 * kChunkBytes;
     static constexpr u32 kStagingBytes = kStaged ? kTileM * kStagingPitch : 0;
 
     // What a thread needs at once: sums, one set of fragments, and addresses, counters and pointers.
@@ -68,8 +69,6 @@ struct Config {
     static_assert(kStages >= 2, "a tile is copied while another is multiplied");
     static_assert(kRegisters <= kRegistersOfThread && kRegisters * kThreads <= kRegistersOfBlock,
                   "sums and fragments stay in registers");
-    static_assert(!kStaged || sizeof(Output) == 2, "f32 leaves whole sectors without staging");
-    static_assert(!kStaged || kStoreBytes == kChunkBytes, "staging is for 16-byte stores");
     static_assert(kActivation == Activation::kNone || kActivation == Activation::kGelu ||
                       kActivation == Activation::kSilu,
                   "gated activations need two products");
@@ -242,20 +241,20 @@ GK_DEVICE void run_ring(Smem &smem, TileFeed &feed, Sums &sums, i32 tiles, u32 w
 }
 
 // Calls visit(row, col, low, high) for each pair of neighbours that this lane holds; row and col are
-// those of `low` in C, and may lie outside it. Columns outermost: their bias is fetched once.
+// those of `low`, counted from the warp's rectangle. Columns outermost: begin_column(col) comes first.
 template <typename BeginColumn, typename Visit>
-GK_DEVICE void for_each_pair(const Sums &sums, i32 row0, i32 col0, BeginColumn begin_column, Visit visit)
+GK_DEVICE void for_each_pair(const Sums &sums, BeginColumn begin_column, Visit visit)
 {
     const i32 lane = static_cast<i32>(lane_index());
     const i32 lane_row = lane / 4, lane_col = lane % 4 * 2;
     constexpr i32 kHalf = kMmaM / 2;
 #pragma unroll
     for (u32 j = 0; j < Config::kFragmentsN; ++j) {
-        const i32 col = col0 + static_cast<i32>(j * kMmaN) + lane_col;
+        const i32 col = static_cast<i32>(j * kMmaN) + lane_col;
         begin_column(col);
 #pragma unroll
         for (u32 i = 0; i < Config::kFragmentsM; ++i) {
-            const i32 row = row0 + static_cast<i32>(i * kMmaM) + lane_row;
+            const i32 row = static_cast<i32>(i * kMmaM) + lane_row;
             const FragmentD &d = sums.d[i][j];
             visit(row, col, d.v[0], d.v[1]);
             visit(row + kHalf, col, d.v[2], d.v[3]);
@@ -263,122 +262,112 @@ GK_DEVICE void for_each_pair(const Sums &sums, i32 row0, i32 col0, BeginColumn b
     }
 }
 
-// Raw sums to the workspace, M rows of `pitch` floats (a multiple of 4).
+// Raw sums to the workspace, M rows of `pitch` floats (a multiple of 4); (row0, col0) is the warp's corner.
 GK_DEVICE void store_partial(const Sums &sums, float *partial, i64 pitch, const Problem &problem, i32 row0,
                              i32 col0)
 {
+    const i32 rows = problem.m - row0, cols = problem.n - col0;
+    float *corner = partial + row0 * pitch + col0;
     for_each_pair(
-        sums, row0, col0, [](i32) {},
+        sums, [](i32) {},
         [&](i32 row, i32 col, float low, float high) {
-            if (row >= problem.m || col >= problem.n) {
-                return;
-            }
-            float *address = partial + row * pitch + col;
-            if (col + 1 < problem.n) {
-                store_pair<float>(address, low, high);
-            } else {
-                *address = low;
+            if (row < rows && col < cols) {
+                store_pair<float, true>(corner + row * pitch + col, col + 1 < cols, low, high);
             }
         });
 }
 
 using Epilogue = GemmEpilogue<Config::Output, Config::kHasBias, Config::kActivation>;
 
-// Two values of C's row at `element`, each rounded once; what lies past N is left alone.
-template <bool kPairs>
-GK_DEVICE void store_two(Config::Output *c, i64 element, bool both, float low, float high)
-{
-    if (kPairs && both) {
-        store_pair<Config::Output>(c + element, low, high);
-        return;
-    }
-    c[element] = from_float<Config::Output>(low);
-    if (both) {
-        c[element + 1] = from_float<Config::Output>(high);
-    }
-}
-
-// Finishes the sums and hands each pair inside C on: put(row, col, both, low, high).
-template <typename Put>
-GK_DEVICE void finish_sums(const Sums &sums, const Epilogue &epilogue, const Problem &problem, i32 row0,
-                           i32 col0, Put put)
-{
-    float bias_low = 0.0f, bias_high = 0.0f;
-    for_each_pair(
-        sums, row0, col0,
-        [&](i32 col) {
-            bias_low = col < problem.n ? epilogue.bias_of(col) : 0.0f;
-            bias_high = col + 1 < problem.n ? epilogue.bias_of(col + 1) : 0.0f;
-        },
-        [&](i32 row, i32 col, float low, float high) {
-            if (row >= problem.m || col >= problem.n) {
-                return;
-            }
-            const bool both = col + 1 < problem.n;
-            const i64 element = row * problem.ldc + col;
-            low = epilogue.finish(low, element, bias_low);
-            high = both ? epilogue.finish(high, element + 1, bias_high) : 0.0f;
-            put(row, col, both, low, high);
-        });
-}
-
+// Each lane finishes its own sums and stores them by pairs. No barrier, no shared memory, but a warp
+// writes no more than 16 bytes of a row at once where C has 16-bit elements.
 GK_DEVICE void store_direct(const Sums &sums, const Epilogue &epilogue, const Problem &problem,
                             Config::Output *c, i32 row0, i32 col0)
 {
-    constexpr bool kPairs = Config::kStoreBytes >= 2 * sizeof(Config::Output);
-    finish_sums(sums, epilogue, problem, row0, col0,
-                [&](i32 row, i32 col, bool both, float low, float high) {
-                    store_two<kPairs>(c, row * problem.ldc + col, both, low, high);
-                });
+    using Output = Config::Output;
+    constexpr bool kTogether = Config::kStoreBytes >= 2 * sizeof(Output);
+    const i32 rows = problem.m - row0, cols = problem.n - col0;
+    const i64 corner = row0 * problem.ldc + col0;
+    float bias_low = 0.0f, bias_high = 0.0f;
+    for_each_pair(
+        sums,
+        [&](i32 col) {
+            bias_low = col < cols ? epilogue.bias_of(col0 + col) : 0.0f;
+            bias_high = col + 1 < cols ? epilogue.bias_of(col0 + col + 1) : 0.0f;
+        },
+        [&](i32 row, i32 col, float low, float high) {
+            if (row >= rows || col >= cols) {
+                return;
+            }
+            const bool both = col + 1 < cols;
+            const i64 element = corner + row * problem.ldc + col;
+            float c_low = 0.0f, c_high = 0.0f;
+            if (epilogue.c_in != nullptr) {
+                c_low = to_float(epilogue.c_in[element]);
+                c_high = both ? to_float(epilogue.c_in[element + 1]) : 0.0f;
+            }
+            low = epilogue.finish(low, c_low, bias_low);
+            high = epilogue.finish(high, c_high, bias_high);
+            store_pair<Output, kTogether>(c + element, both, low, high);
+        });
 }
 
-// Rows of the block's tile from the staging buffer to C, 16 bytes a thread, neighbours side by side.
-GK_DEVICE void store_staged_rows(const u8 *staging, const Problem &problem, Config::Output *c,
-                                 const Work &work)
+// One piece of 16 bytes of C: sums from the staging buffer at `address`, finished and stored.
+GK_DEVICE void finish_piece(u32 address, const Epilogue &epilogue, Config::Output *c, i64 element, i32 col,
+                            i32 count)
 {
-    using Output = Config::Output;
-    constexpr u32 kPieceElements = kChunkBytes / sizeof(Output);
+    using Piece = RowPiece<Config::Output>;
+    constexpr bool kTogether = Config::kStoreBytes == kChunkBytes;
+    constexpr i32 kSumsOfRead = kChunkBytes / sizeof(float);
+    Piece piece, c_in = {};
+    if (epilogue.c_in != nullptr) {
+        c_in.template load<kTogether>(epilogue.c_in + element, count);
+    }
+#pragma unroll
+    for (i32 i = 0; i < Piece::kElements; i += kSumsOfRead) {
+        const uint4 sums = ptx::ld_shared_v4(address + i * sizeof(float));
+        piece.v[i] = __uint_as_float(sums.x);
+        piece.v[i + 1] = __uint_as_float(sums.y);
+        piece.v[i + 2] = __uint_as_float(sums.z);
+        piece.v[i + 3] = __uint_as_float(sums.w);
+    }
+#pragma unroll
+    for (i32 i = 0; i < Piece::kElements; ++i) {
+        const float bias = i < count ? epilogue.bias_of(col + i) : 0.0f;
+        piece.v[i] = epilogue.finish(piece.v[i], c_in.v[i], bias);
+    }
+    piece.template store<kTogether>(c + element, count);
+}
+
+// The block's whole tile passes through shared memory: warps put their sums down, then all threads walk the
+// rows, 16 bytes of C a thread, neighbours side by side, and finish what they pick up.
+GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Problem &problem, Smem &smem,
+                            Config::Output *c, const Work &work, u32 warp_row, u32 warp_col)
+{
+    constexpr u32 kPieceElements = RowPiece<Config::Output>::kElements;
     constexpr u32 kRowPieces = Config::kTileN / kPieceElements;
     constexpr u32 kPieces = Config::kTileM * kRowPieces;
-    const u32 buffer = ptx::shared_address(staging);
-#pragma unroll 2
-    for (u32 piece = threadIdx.x; piece < kPieces; piece += Config::kThreads) {
-        const u32 tile_row = piece / kRowPieces, tile_piece = piece % kRowPieces;
-        const i32 row = work.row + static_cast<i32>(tile_row);
-        const i32 col = work.col + static_cast<i32>(tile_piece * kPieceElements);
-        if (row >= problem.m || col >= problem.n) {
-            continue;
-        }
-        const u32 offset = tile_row * Config::kStagingPitch + tile_piece * kChunkBytes;
-        Output *address = c + row * problem.ldc + col;
-        if (col + static_cast<i32>(kPieceElements) <= problem.n) {
-            ptx::st_global_v4(address, ptx::ld_shared_v4(buffer + offset));
-        } else {
-            const Output *values = reinterpret_cast<const Output *>(staging + offset);
-            for (i32 i = 0; i < problem.n - col; ++i) {
-                address[i] = values[i];
-            }
-        }
-    }
-}
+    const u32 buffer = ptx::shared_address(smem.staging);
+    const u32 corner = buffer + warp_row * Config::kStagingPitch + warp_col * sizeof(float);
 
-GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Problem &problem,
-                            Smem &smem, Config::Output *c, const Work &work, u32 warp_row, u32 warp_col)
-{
-    if constexpr (Config::kStaged) {
-        ptx::cp_async_wait<0>();
-        __syncthreads();  // every warp has read its last tile: the stages become the staging buffer
-        const u32 buffer = ptx::shared_address(smem.staging);
-        const i32 row0 = work.row + static_cast<i32>(warp_row);
-        const i32 col0 = work.col + static_cast<i32>(warp_col);
-        finish_sums(sums, epilogue, problem, row0, col0,
-                    [&](i32 row, i32 col, bool, float low, float high) {
-                        const u32 offset = static_cast<u32>(row - work.row) * Config::kStagingPitch +
-                                           static_cast<u32>(col - work.col) * sizeof(Config::Output);
-                        ptx::st_shared_u32(buffer + offset, pack_pair<Config::Output>(low, high));
-                    });
-        __syncthreads();  // the tile is whole
-        store_staged_rows(smem.staging, problem, c, work);
+    ptx::cp_async_wait<0>();
+    __syncthreads();  // no copy is in flight and every warp has read its last tile: the stages are free
+    for_each_pair(
+        sums, [](i32) {},
+        [&](i32 row, i32 col, float low, float high) {
+            ptx::st_shared_v2(corner + row * Config::kStagingPitch + col * sizeof(float),
+                              __float_as_uint(low), __float_as_uint(high));
+        });
+    __syncthreads();  // the tile is whole
+#pragma unroll 1
+    for (u32 index = threadIdx.x; index < kPieces; index += Config::kThreads) {
+        const u32 tile_row = index / kRowPieces, tile_col = index % kRowPieces * kPieceElements;
+        const i32 row = work.row + static_cast<i32>(tile_row);
+        const i32 col = work.col + static_cast<i32>(tile_col);
+        if (row < problem.m && col < problem.n) {
+            finish_piece(buffer + tile_row * Config::kStagingPitch + tile_col * sizeof(float), epilogue, c,
+                         row * problem.ldc + col, col, problem.n - col);
+        }
     }
 }
 

@@ -86,19 +86,16 @@ gk_gemm_splitk_reduce(const float *partial, const Config::Output *c_in, const Co
     const i64 element = row * ldc + col;
 #pragma unroll
     for (i32 i = 0; i < Config::kColumns; ++i) {
-        if (i < columns) {
-            sums.v[i] = epilogue.finish(sums.v[i], element + i, epilogue.bias_of(col + i));
-        }
-    }
-    if (Config::kPairs && columns == Config::kColumns) {
-        store_pair<Config::Output>(c + element, sums.v[0], sums.v[1]);
-        store_pair<Config::Output>(c + element + 2, sums.v[2], sums.v[3]);
-        return;
+        const bool inside = i < columns;
+        const float before = c_in != nullptr && inside ? to_float(epilogue.c_in[element + i]) : 0.0f;
+        const float bias_of_column = inside ? epilogue.bias_of(col + i) : 0.0f;
+        sums.v[i] = epilogue.finish(sums.v[i], before, bias_of_column);
     }
 #pragma unroll
-    for (i32 i = 0; i < Config::kColumns; ++i) {
+    for (i32 i = 0; i < Config::kColumns; i += 2) {
         if (i < columns) {
-            c[element + i] = from_float<Config::Output>(sums.v[i]);
+            store_pair<Config::Output, Config::kPairs>(c + element + i, i + 1 < columns, sums.v[i],
+                                                       sums.v[i + 1]);
         }
     }
 }

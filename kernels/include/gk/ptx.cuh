@@ -73,6 +73,11 @@ GK_DEVICE void st_shared_u32(u32 address, u32 value)
     asm volatile("st.shared.b32 [%0], %1;" : : "r"(address), "r"(value) : "memory");
 }
 
+GK_DEVICE void st_shared_v2(u32 address, u32 x, u32 y)
+{
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" : : "r"(address), "r"(x), "r"(y) : "memory");
+}
+
 GK_DEVICE uint4 ld_shared_v4(u32 address)
 {
     uint4 v;
