@@ -8,3 +8,20 @@ add_library(gk_sample_op STATIC ${CMAKE_SOURCE_DIR}/tests/support/sample_op.c)
 target_link_libraries(gk_sample_op PUBLIC gk_core)
 gk_test(test_problem LIBS gk_sample_op)
 gk_test(test_shapes LIBS gk_sample_op)
+gk_test(test_config LIBS gk_core)
+gk_test(test_device_props LIBS gk_core)
+gk_test(test_record LIBS gk_core)
+
+# What the code writes is what the schemas say: the test writes, a second case validates.
+set(gk_validate ${CMAKE_SOURCE_DIR}/tests/support/validate.py)
+set_tests_properties(test_record PROPERTIES FIXTURES_SETUP written_records)
+set_tests_properties(test_device_props PROPERTIES FIXTURES_SETUP written_devices)
+add_test(NAME schema_record COMMAND ${gk_validate} --lines
+  ${CMAKE_SOURCE_DIR}/schemas/record.schema.json test_record.jsonl)
+add_test(NAME schema_record_refuses COMMAND ${gk_validate} --lines --invalid
+  ${CMAKE_SOURCE_DIR}/schemas/record.schema.json test_record_bad.jsonl)
+add_test(NAME schema_device COMMAND ${gk_validate} --lines
+  ${CMAKE_SOURCE_DIR}/schemas/device.schema.json test_device_props.jsonl)
+set_tests_properties(schema_record schema_record_refuses PROPERTIES FIXTURES_REQUIRED written_records)
+set_tests_properties(schema_device PROPERTIES FIXTURES_REQUIRED written_devices)
+set_tests_properties(schema_record schema_record_refuses schema_device PROPERTIES TIMEOUT 60)
