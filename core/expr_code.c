@@ -156,7 +156,7 @@ void expr_emit(struct expr_code *code, const struct expr_node *nodes, int32_t in
         }
         break;
     case NODE_ENUM:
-        GK_ASSERT(!"an enum value without its enum left the parser");
+        gk_panic(__FILE__, __LINE__, "every enum value was resolved by the parser");
         break;
     }
 }
