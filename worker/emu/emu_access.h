@@ -1,0 +1,40 @@
+/*
+ * emu_access(): the one gate through which a warp reaches memory. It computes addresses, resolves
+ * generic ones, checks alignment, bounds, constness and written bytes, counts sectors and
+ * wavefronts, and hands back host pointers. A checker of happens-before order belongs here: mask,
+ * addresses, kind and instruction are all in hand.
+ *
+ * Compiled once an instruction set; include emu_exec.h first.
+ */
+#ifndef GK_WORKER_EMU_EMU_ACCESS_H
+#define GK_WORKER_EMU_EMU_ACCESS_H
+
+#include "worker/emu/emu_exec.h"
+
+enum emu_access_kind {
+    EMU_LOAD = 1,
+    EMU_STORE = 2,
+    EMU_ATOMIC = 3, /* both */
+    EMU_PLACE = 4   /* address, bounds and alignment only: destination of an asynchronous copy */
+};
+
+struct emu_reach {
+    uint64_t address[EMU_LANES]; /* in the space below; lanes outside the mask repeat another */
+    unsigned char *ptr[EMU_LANES];
+    enum emu_space space; /* resolved: never EMU_GENERIC; of the first lane when they differ */
+    bool contiguous;      /* all 32 lanes, one behind the other */
+    bool uniform;         /* all lanes at one address */
+};
+
+#define emu_access EMU_ISA_NAME(emu_access)
+#define emu_wavefronts EMU_ISA_NAME(emu_wavefronts)
+
+/* `second` takes the instruction's second address. `bytes` is what one lane touches (1..16, a power
+ * of two). EMU_NEXT or EMU_STOP. */
+int emu_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
+               enum emu_space space, bool second, uint32_t bytes, enum emu_access_kind kind,
+               struct emu_reach *out);
+/* Passes of the 32 banks that the lanes of the mask need. */
+uint32_t emu_wavefronts(const uint64_t *address, uint32_t mask, uint32_t bytes);
+
+#endif

@@ -1,0 +1,165 @@
+/*
+ * The emulated GPU's limits, and the modelled time of a launch. MODELLED: it ranks variants of one
+ * kernel by traffic, tensor work, bank conflicts, tail waves and occupancy; it predicts no device.
+ *
+ *   per_sm   = max(tensor, fma, fp64, special + issue, shared)      cycles of the busiest SM
+ *   memory   = max(DRAM bytes / rate, sectors through L2 / rate)    cycles of the whole device
+ *   hide     = how much of one term is hidden behind the other, from the resident warps
+ *   cycles   = max(per_sm, memory) + (1 - hide) * min(per_sm, memory)
+ *              + waves * (WAVE_LATENCY + barrier latency left over)
+ *   time     = LAUNCH_NS + cycles / clock
+ *
+ * Work is counted for the whole launch and spread over the SMs; the last wave may be partial, so
+ * the work of one SM is that of ceil(blocks / (SMs * resident)) full waves: a launch of 9 blocks on
+ * 8 SMs costs two waves, as on the real thing. DRAM bytes are what global loads and stores touch
+ * less the part that the L2 keeps: sectors that are read again (the caller's footprint is not known
+ * here, so the L2 takes half of all repeated traffic).
+ */
+#include "worker/emu/emu_inside.h"
+
+#include <string.h>
+
+/* Chip. Scaled from an 80-class SM: 8 SMs at 1.4 GHz. */
+#define SM_COUNT 8u
+#define SM_GROUPS 2u
+#define L2_BYTES (4ull << 20)
+#define CLOCK_KHZ 1400000ull
+#define DRAM_BYTES_PER_CYCLE 80.0 /* of the whole device: 112 GB/s, as 132 SMs have 1.8 TB/s */
+#define L2_BYTES_PER_CYCLE 256.0  /* 32 an SM */
+/* An SM's rates, a cycle. */
+#define TENSOR_FLOPS_PER_CYCLE 2048.0
+#define FMA_LANES_PER_CYCLE 128.0
+#define FP64_LANES_PER_CYCLE 32.0
+#define SPECIAL_LANES_PER_CYCLE 16.0
+#define ISSUE_WARPS_PER_CYCLE 4.0
+#define WAVEFRONTS_PER_CYCLE 1.0
+/* Latencies. */
+#define LAUNCH_NS 2000.0
+#define WAVE_LATENCY_CYCLES 1200.0 /* fill and drain of one wave of blocks */
+#define BARRIER_CYCLES 30.0        /* of one barrier that no other block hides */
+#define MEMORY_LATENCY_CYCLES 500.0
+#define WARPS_TO_HIDE 16.0 /* resident warps of an SM that overlap nearly everything */
+
+struct target {
+    const char *name;
+    uint32_t major, minor, blocks, threads, smem_opt_in, smem_sm;
+};
+
+static const struct target TARGETS[] = {
+    {"sm_80", 8, 0, 32, 2048, 163 * 1024, 164 * 1024},
+    {"sm_86", 8, 6, 16, 1536, 99 * 1024, 100 * 1024},
+    {"sm_89", 8, 9, 24, 1536, 99 * 1024, 100 * 1024},
+    {"sm_90", 9, 0, 32, 2048, 227 * 1024, 228 * 1024},
+    {"sm_90a", 9, 0, 32, 2048, 227 * 1024, 228 * 1024},
+};
+
+enum gk_status gk_emu_props(const char *target, struct gk_emu_props *out, struct gk_err *err)
+{
+    const struct target *found = NULL;
+    struct gk_emu_props props = {0};
+
+    target = target ? target : "sm_80";
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TARGETS); i++) {
+        if (strcmp(TARGETS[i].name, target) == 0) {
+            found = &TARGETS[i];
+        }
+    }
+    if (!found) {
+        return gk_fail(err, GK_UNSUPPORTED, "emulated target '%s'; there are sm_80, sm_86, sm_89, "
+                       "sm_90 and sm_90a", target);
+    }
+    memcpy(props.target, found->name, strlen(found->name) + 1);
+    props.sm_major = found->major;
+    props.sm_minor = found->minor;
+    props.sm_count = SM_COUNT;
+    props.sm_groups = SM_GROUPS;
+    props.warp_size = EMU_LANES;
+    props.threads_per_block_max = 1024;
+    props.threads_per_sm_max = found->threads;
+    props.blocks_per_sm_max = found->blocks;
+    props.registers_per_sm = props.registers_per_block_max = 65536;
+    props.registers_per_thread_max = 255;
+    props.smem_per_block_bytes = 48 * 1024;
+    props.smem_per_block_opt_in_bytes = found->smem_opt_in;
+    props.smem_per_sm_bytes = found->smem_sm;
+    props.smem_reserved_per_block_bytes = 1024;
+    props.grid_max[0] = 0x7fffffff;
+    props.grid_max[1] = props.grid_max[2] = 65535;
+    props.block_max[0] = props.block_max[1] = 1024;
+    props.block_max[2] = 64;
+    props.l2_bytes = L2_BYTES;
+    props.clock_khz = CLOCK_KHZ;
+    props.memory_bandwidth_bytes_per_s =
+        (uint64_t)(DRAM_BYTES_PER_CYCLE * (double)CLOCK_KHZ * 1000.0);
+    *out = props;
+    return GK_OK;
+}
+
+/* Registers are given out to warps in units of 256. */
+uint32_t gk_emu_occupancy(const struct gk_emu_props *props, uint32_t threads,
+                          uint32_t registers_per_thread, uint32_t smem_bytes)
+{
+    uint32_t warps = (threads + EMU_LANES - 1) / EMU_LANES, blocks = props->blocks_per_sm_max;
+    uint32_t registers = (registers_per_thread * EMU_LANES + 255) / 256 * 256 * warps;
+    uint32_t smem = (smem_bytes + props->smem_reserved_per_block_bytes + 127) / 128 * 128;
+
+    if (!warps || threads > props->threads_per_block_max ||
+        smem_bytes > props->smem_per_block_opt_in_bytes) {
+        return 0;
+    }
+    if (props->threads_per_sm_max / (warps * EMU_LANES) < blocks) {
+        blocks = props->threads_per_sm_max / (warps * EMU_LANES);
+    }
+    if (registers && props->registers_per_sm / registers < blocks) {
+        blocks = props->registers_per_sm / registers;
+    }
+    if (props->smem_per_sm_bytes / smem < blocks) {
+        blocks = props->smem_per_sm_bytes / smem;
+    }
+    return blocks;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts *counts,
+                    uint32_t threads, uint64_t footprint_bytes)
+{
+    double sms = (double)props->sm_count;
+    double resident = (double)counts->blocks_per_sm;
+    double warps = (double)((threads + EMU_LANES - 1) / EMU_LANES) * resident;
+    /* How much more than the average the busiest SM has to do. */
+    double blocks = (double)counts->blocks;
+    double slots = sms * resident, waves = (double)counts->waves;
+    double per_sm_blocks = (double)((counts->blocks + props->sm_count - 1) / props->sm_count);
+    double imbalance = per_sm_blocks * sms / blocks;
+    double share = imbalance / sms;
+    double tensor = (double)counts->tensor_flops / TENSOR_FLOPS_PER_CYCLE * share;
+    double fma = (double)(counts->fma_ops + counts->int_ops) / FMA_LANES_PER_CYCLE * share;
+    double fp64 = (double)counts->fp64_ops / FP64_LANES_PER_CYCLE * share;
+    double special = (double)counts->special_ops / SPECIAL_LANES_PER_CYCLE * share;
+    double issue = (double)counts->warp_instructions / ISSUE_WARPS_PER_CYCLE * share;
+    double shared = (double)counts->shared_wavefronts / WAVEFRONTS_PER_CYCLE * share;
+    double touched = (double)(counts->global_load_sectors + counts->global_store_sectors) * 32.0;
+    double first = (double)footprint_bytes < touched ? (double)footprint_bytes : touched;
+    double kept = (double)footprint_bytes <= (double)props->l2_bytes
+                      ? 1.0
+                      : (double)props->l2_bytes / (double)footprint_bytes;
+    double dram = first + (touched - first) * (1.0 - kept);
+    double compute = larger(larger(tensor, larger(fma, fp64)),
+                            larger(special, larger(issue, shared)));
+    double memory = larger(dram / DRAM_BYTES_PER_CYCLE, touched / L2_BYTES_PER_CYCLE);
+    double hide = warps / WARPS_TO_HIDE;
+    double barriers = (double)counts->barrier_waits / larger(1.0, (double)counts->warps);
+    double cycles;
+
+    (void)slots;
+    hide = hide > 1.0 ? 1.0 : hide;
+    cycles = larger(compute, memory) +
+             (1.0 - hide) * (compute < memory ? compute : memory) +
+             waves * (WAVE_LATENCY_CYCLES + MEMORY_LATENCY_CYCLES +
+                      barriers * BARRIER_CYCLES / larger(1.0, resident));
+    return LAUNCH_NS + cycles * 1e6 / (double)props->clock_khz;
+}
