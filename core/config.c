@@ -33,8 +33,9 @@ static struct gk_json *config_to_json(const struct gk_tree *tree, const struct g
         const struct gk_param *param = &tree->params[i];
         int32_t index = value_index(param, config->values[i]);
         bool named = param->names && index >= 0;
-        if (!gk_json_set(json, param->name, named ? gk_json_new_string(param->names[index])
-                                                  : gk_json_new_int(config->values[i]))) {
+        if (!gk_json_set(json, param->name,
+                         named ? gk_json_new_string(param->names[index])
+                               : gk_json_new_int(config->values[i]))) {
             gk_json_free(json);
             return NULL;
         }
@@ -65,9 +66,9 @@ static enum gk_status fail_template(const struct gk_space_def *def, const char *
     }
     int shown = length < GK_NAME_MAX ? (int)length : GK_NAME_MAX;
     enum gk_status status = gk_fail(
-        err, GK_NOT_FOUND, "config '%.120s': there is no template '%.*s' for this problem here; %s%s",
-        text, shown, text, def->tree_count ? "there are " : "there is none at all",
-        gk_buf_text(&all));
+        err, GK_NOT_FOUND,
+        "config '%.120s': there is no template '%.*s' for this problem here; %s%s", text, shown,
+        text, def->tree_count ? "there are " : "there is none at all", gk_buf_text(&all));
     gk_buf_fini(&all);
     return status;
 }
@@ -85,9 +86,9 @@ static enum gk_status fail_value(const struct gk_param *param, const struct gk_j
         }
     }
     gk_json_show(value, shown);
-    enum gk_status status = gk_fail(err, GK_INPUT,
-                                    "config '%.120s': parameter %s is %s; allowed: %s", text,
-                                    param->name, shown, gk_buf_text(&all));
+    enum gk_status status =
+        gk_fail(err, GK_INPUT, "config '%.120s': parameter %s is %s; allowed: %s", text,
+                param->name, shown, gk_buf_text(&all));
     gk_buf_fini(&all);
     return status;
 }
@@ -98,7 +99,8 @@ static enum gk_status read_value(const struct gk_param *param, const struct gk_j
     const struct gk_json *value = gk_json_get(json, param->name);
     int32_t index = -1;
     if (!value) {
-        return gk_fail(err, GK_INPUT, "config '%.120s': parameter %s is missing", text, param->name);
+        return gk_fail(err, GK_INPUT, "config '%.120s': parameter %s is missing", text,
+                       param->name);
     }
     if (param->names && gk_json_is(value, GK_JSON_STRING)) {
         for (uint32_t i = 0; i < param->value_count && index < 0; i++) {
@@ -161,10 +163,12 @@ enum gk_status gk_config_from_text(const struct gk_space_def *def, const char *t
         return fail_template(def, text, length, err);
     }
     const struct gk_tree *tree = &def->trees[index];
-    GK_ASSERT(length < GK_NAME_MAX && tree->param_count <= GK_PARAMS_MAX); /* the catalog's limits */
+    GK_ASSERT(length < GK_NAME_MAX &&
+              tree->param_count <= GK_PARAMS_MAX); /* the catalog's limits */
     struct gk_json *json = NULL;
     struct gk_config config = {.template_hash = tree->template_hash, .count = tree->param_count};
-    enum gk_status status = gk_json_parse(text + length, strlen(text + length), "config", &json, err);
+    enum gk_status status =
+        gk_json_parse(text + length, strlen(text + length), "config", &json, err);
     if (status == GK_OK && !gk_json_is(json, GK_JSON_OBJECT)) {
         status = gk_fail(err, GK_PARSE, "config '%.120s': no object after the template", text);
     }

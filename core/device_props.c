@@ -2,7 +2,8 @@
  * Device properties: JSON, expression names, occupancy, and the built-in emulated devices. See
  * device_props.h. Pure; any thread.
  *
- * One map gives every number its JSON member, its dev.* name and its order, so that the three cannot part.
+ * One map gives every number its JSON member, its dev.* name and its order, so that the three
+ * cannot part.
  */
 #include "core/device_props.h"
 
@@ -11,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Order of dev.* slots: append only, since a space is compared between processes of two releases. */
+/* Order of dev.* slots: append only, since a space is compared between processes of two releases.
+ */
 #define NUMBER_MAP(X)                                                                              \
     X(sm)                                                                                          \
     X(sms)                                                                                         \
@@ -50,7 +52,10 @@ struct text {
 
 static const struct text texts[] = {
 #define TEXT(member)                                                                               \
-    {#member, offsetof(struct gk_device_props, member), sizeof((struct gk_device_props *)0)->member}
+    {                                                                                              \
+#member, offsetof(struct gk_device_props, member),                                         \
+            sizeof((struct gk_device_props *)0)->member                                            \
+    }
     TEXT(device), TEXT(arch), TEXT(target), TEXT(gpu), TEXT(name), TEXT(uuid),
 #undef TEXT
 };
@@ -69,8 +74,8 @@ struct gk_json *gk_device_props_to_json(const struct gk_device_props *props)
     struct gk_json *json = gk_json_new_object();
     bool good = json != NULL;
     for (size_t i = 0; i < GK_ARRAY_COUNT(texts); i++) {
-        good = good && gk_json_set_string(json, texts[i].name,
-                                          (const char *)props + texts[i].offset);
+        good =
+            good && gk_json_set_string(json, texts[i].name, (const char *)props + texts[i].offset);
     }
     good = good && gk_json_set_bool(json, "modelled", props->modelled);
     for (size_t i = 0; i < GK_ARRAY_COUNT(numbers); i++) {
@@ -107,7 +112,8 @@ enum gk_status gk_device_props_from_json(const struct gk_json *json,
     for (size_t i = 0; i < GK_ARRAY_COUNT(numbers) && status == GK_OK; i++) {
         int64_t value = 0;
         /* Only the reservation of the system may be nothing. */
-        int64_t min = numbers[i].offset == offsetof(struct gk_device_props, smem_block_reserved) ? 0 : 1;
+        int64_t min =
+            numbers[i].offset == offsetof(struct gk_device_props, smem_block_reserved) ? 0 : 1;
         status = gk_json_need_int(json, numbers[i].name, min, INT64_MAX, &value, where, err);
         memcpy((char *)&props + numbers[i].offset, &value, sizeof value);
     }
@@ -182,14 +188,13 @@ int64_t gk_device_blocks_per_sm(const struct gk_device_props *props, int64_t thr
 /* ------------------------------------------------------------------ built-in devices */
 
 /*
- * What of a target an emulated device keeps: limits of a block and an SM are the target's own, since they
- * decide which configs are legal. The device is 8 SMs with 4 MB of L2 at 1 GHz. Memory rate is that of the
- * real product divided by its SMs and clock, times 8 SMs at 1 GHz, so that compute-bound and memory-bound
- * problems stay what they are:
- *     A100   1555 GB/s / 108 SMs / 1.41 GHz = 10.2 bytes a clock and SM ->  81.7 GB/s
- *     A10     600 GB/s /  72 SMs / 1.70 GHz =  4.9                      ->  39.2 GB/s
- *     L40S    864 GB/s / 142 SMs / 2.52 GHz =  2.4                      ->  19.3 GB/s
- *     H100   3350 GB/s / 132 SMs / 1.83 GHz = 13.9                      -> 111.0 GB/s
+ * What of a target an emulated device keeps: limits of a block and an SM are the target's own,
+ * since they decide which configs are legal. The device is 8 SMs with 4 MB of L2 at 1 GHz. Memory
+ * rate is that of the real product divided by its SMs and clock, times 8 SMs at 1 GHz, so that
+ * compute-bound and memory-bound problems stay what they are: A100   1555 GB/s / 108 SMs / 1.41 GHz
+ * = 10.2 bytes a clock and SM ->  81.7 GB/s A10     600 GB/s /  72 SMs / 1.70 GHz =  4.9 ->  39.2
+ * GB/s L40S    864 GB/s / 142 SMs / 2.52 GHz =  2.4                      ->  19.3 GB/s H100   3350
+ * GB/s / 132 SMs / 1.83 GHz = 13.9                      -> 111.0 GB/s
  */
 struct builtin {
     const char *target;

@@ -1,4 +1,5 @@
-/* Code of expressions: tree to instructions, and the life of struct gk_expr. See expr_internal.h. */
+/* Code of expressions: tree to instructions, and the life of struct gk_expr. See expr_internal.h.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,8 +78,8 @@ static void emit_binary(struct expr_code *code, const struct expr_node *nodes,
 {
     enum expr_op op = node->op;
     int32_t a = node->a, b = node->b;
-    /* 4 * (BM + BN): exchanged, the number rides in the instruction. Nothing has side effects, so the
-     * order of evaluation is ours. */
+    /* 4 * (BM + BN): exchanged, the number rides in the instruction. Nothing has side effects, so
+     * the order of evaluation is ours. */
     if (is_leaf(&nodes[a]) && !is_leaf(&nodes[b]) && mirrored(op) != OP_END) {
         op = mirrored(op);
         a = node->b;
@@ -207,8 +208,8 @@ static enum gk_status compile(const char *text, const struct gk_scope *scope,
     }
     expr->slot_max = -1;
     expr->text = gk_strdup(text);
-    enum gk_status status = expr->text ? expr_parse(expr, scope, wanted, err)
-                                       : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        expr->text ? expr_parse(expr, scope, wanted, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = generate(expr, err);
     }

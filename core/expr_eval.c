@@ -3,8 +3,8 @@
  *
  * A stack machine over typed instructions: no types are looked at and nothing is allocated while it
  * runs. Spaces of a million points are enumerated through expr_run, so an instruction is a few
- * nanoseconds; a switch is used and not a table of labels because the compilers at hand make the same
- * code of both.
+ * nanoseconds; a switch is used and not a table of labels because the compilers at hand make the
+ * same code of both.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -121,6 +121,8 @@ static enum expr_fault blocks(const struct gk_series *series, int64_t size, int6
 
 /* ------------------------------------------------------------------ the machine */
 
+/* clang-format off: tables of one line an operation */
+
 /* One binary operation in its three forms; `statement` reads a and b and writes *top. */
 #define BINARY(name, ctype, member, statement)                                                     \
     case OP_##name: {                                                                              \
@@ -144,12 +146,16 @@ static enum expr_fault blocks(const struct gk_series *series, int64_t size, int6
     }
 #define INT(name, expression) BINARY(name, int64_t, i, top->i = (expression))
 #define INT_OVERFLOW(name, builtin)                                                                \
-    BINARY(name, int64_t, i, if (builtin(a, b, &top->i)) { return FAULT_OVERFLOW; })
+    BINARY(                                                                                        \
+        name, int64_t, i, if (builtin(a, b, &top->i)) { return FAULT_OVERFLOW; })
 #define INT_CHECKED(name, function)                                                                \
-    BINARY(name, int64_t, i, fault = function(a, b, &top->i); if (fault) { return fault; })
+    BINARY(                                                                                        \
+        name, int64_t, i, fault = function(a, b, &top->i); if (fault) { return fault; })
 #define REAL_TEST(name, operator) BINARY(name, double, r, top->i = a operator b)
 #define REAL(name, expression)                                                                     \
-    BINARY(name, double, r, top->r = (expression); if (!isfinite(top->r)) { return FAULT_NOT_FINITE; })
+    BINARY(                                                                                        \
+        name, double, r, top->r = (expression);                                                    \
+        if (!isfinite(top->r)) { return FAULT_NOT_FINITE; })
 
 enum expr_fault expr_run(const struct expr_ins *code, const union gk_value *slots,
                          union gk_value *value_out)
@@ -251,41 +257,43 @@ enum expr_fault expr_run(const struct expr_ins *code, const union gk_value *slot
                 return fault;
             }
             break;
-        INT_OVERFLOW(I_ADD, __builtin_add_overflow)
-        INT_OVERFLOW(I_SUB, __builtin_sub_overflow)
-        INT_OVERFLOW(I_MUL, __builtin_mul_overflow)
-        INT_CHECKED(I_DIV, divide)
-        INT_CHECKED(I_MOD, modulo)
-        INT_CHECKED(I_SHL, shift_left)
-        INT_CHECKED(I_SHR, shift_right)
-        INT(I_AND, a & b)
-        INT(I_OR, a | b)
-        INT(I_XOR, a ^ b)
-        INT(I_LT, a < b)
-        INT(I_LE, a <= b)
-        INT(I_GT, a > b)
-        INT(I_GE, a >= b)
-        INT(I_EQ, a == b)
-        INT(I_NE, a != b)
-        INT(I_MIN, a < b ? a : b)
-        INT(I_MAX, a > b ? a : b)
-        INT_CHECKED(I_CEIL_DIV, divide_up)
-        INT_CHECKED(I_ALIGN_UP, align_up)
-        REAL(R_ADD, a + b)
-        REAL(R_SUB, a - b)
-        REAL(R_MUL, a * b)
-        REAL(R_DIV, a / b)
-        REAL_TEST(R_LT, <)
-        REAL_TEST(R_LE, <=)
-        REAL_TEST(R_GT, >)
-        REAL_TEST(R_GE, >=)
-        REAL_TEST(R_EQ, ==)
-        REAL_TEST(R_NE, !=)
-        REAL(R_MIN, a < b ? a : b)
-        REAL(R_MAX, a > b ? a : b)
+            INT_OVERFLOW(I_ADD, __builtin_add_overflow)
+            INT_OVERFLOW(I_SUB, __builtin_sub_overflow)
+            INT_OVERFLOW(I_MUL, __builtin_mul_overflow)
+            INT_CHECKED(I_DIV, divide)
+            INT_CHECKED(I_MOD, modulo)
+            INT_CHECKED(I_SHL, shift_left)
+            INT_CHECKED(I_SHR, shift_right)
+            INT(I_AND, a & b)
+            INT(I_OR, a | b)
+            INT(I_XOR, a ^ b)
+            INT(I_LT, a < b)
+            INT(I_LE, a <= b)
+            INT(I_GT, a > b)
+            INT(I_GE, a >= b)
+            INT(I_EQ, a == b)
+            INT(I_NE, a != b)
+            INT(I_MIN, a < b ? a : b)
+            INT(I_MAX, a > b ? a : b)
+            INT_CHECKED(I_CEIL_DIV, divide_up)
+            INT_CHECKED(I_ALIGN_UP, align_up)
+            REAL(R_ADD, a + b)
+            REAL(R_SUB, a - b)
+            REAL(R_MUL, a * b)
+            REAL(R_DIV, a / b)
+            REAL_TEST(R_LT, <)
+            REAL_TEST(R_LE, <=)
+            REAL_TEST(R_GT, >)
+            REAL_TEST(R_GE, >=)
+            REAL_TEST(R_EQ, ==)
+            REAL_TEST(R_NE, !=)
+            REAL(R_MIN, a < b ? a : b)
+            REAL(R_MAX, a > b ? a : b)
         }
     }
 }
+
+/* clang-format on */
 
 /* ------------------------------------------------------------------ evaluation */
 

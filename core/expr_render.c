@@ -3,9 +3,9 @@
  *
  * The text must compile without a warning wherever an export is included, so more is done than the
  * grammar needs: everything is in parentheses, conditions are compared with 0, truth values become
- * numbers through ?:, & and | go through helpers (compilers warn about a comparison of a masked value
- * that cannot hold), a comparison of a thing with itself is written as its value, and constant parts
- * arrive folded.
+ * numbers through ?:, & and | go through helpers (compilers warn about a comparison of a masked
+ * value that cannot hold), a comparison of a thing with itself is written as its value, and
+ * constant parts arrive folded.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static void render(struct renderer *r, int32_t index);
 static void fail(struct renderer *r, enum gk_status status, const char *what, const char *name)
 {
     if (r->status == GK_OK) {
-        r->status = gk_fail(r->err, status, "expression '%.400s' as C: %s '%s'", r->expr->text, what,
-                            name);
+        r->status =
+            gk_fail(r->err, status, "expression '%.400s' as C: %s '%s'", r->expr->text, what, name);
     }
 }
 
@@ -333,8 +333,8 @@ enum gk_status gk_expr_render_c(const struct gk_expr *expr, const struct gk_scop
                                 const struct gk_expr_c *names, struct gk_buf *buf,
                                 struct gk_err *err)
 {
-    struct renderer r = {.expr = expr, .scope = scope, .names = names, .buf = buf, .err = err,
-                         .status = GK_OK};
+    struct renderer r = {
+        .expr = expr, .scope = scope, .names = names, .buf = buf, .err = err, .status = GK_OK};
     size_t before = buf->size;
     render(&r, expr->root);
     if (r.status != GK_OK) {
@@ -349,85 +349,86 @@ enum gk_status gk_expr_render_c(const struct gk_expr *expr, const struct gk_scop
 
 const char *gk_expr_c_helpers(void)
 {
-    return
-        "#ifndef GK_X_HELPERS\n"
-        "#define GK_X_HELPERS\n"
-        "/* Arithmetic of tuning expressions on 64-bit integers; 0 where there is no result. */\n"
-        "static inline int64_t gk_x_min(int64_t a, int64_t b) { return a < b ? a : b; }\n"
-        "static inline int64_t gk_x_max(int64_t a, int64_t b) { return a > b ? a : b; }\n"
-        "static inline int64_t gk_x_abs(int64_t a)\n"
-        "{\n"
-        "    return a >= 0 ? a : a == INT64_MIN ? 0 : -a;\n"
-        "}\n"
-        "static inline int64_t gk_x_and(int64_t a, int64_t b) { return a & b; }\n"
-        "static inline int64_t gk_x_or(int64_t a, int64_t b) { return a | b; }\n"
-        "static inline int64_t gk_x_div(int64_t a, int64_t b)\n"
-        "{\n"
-        "    return b == 0 || (a == INT64_MIN && b == -1) ? 0 : a / b;\n"
-        "}\n"
-        "static inline int64_t gk_x_mod(int64_t a, int64_t b)\n"
-        "{\n"
-        "    return b == 0 || b == -1 ? 0 : a % b;\n"
-        "}\n"
-        "static inline int64_t gk_x_ceil_div(int64_t a, int64_t b)\n"
-        "{\n"
-        "    int64_t q = gk_x_div(a, b);\n"
-        "    return gk_x_mod(a, b) != 0 && (a < 0) == (b < 0) ? q + 1 : q;\n"
-        "}\n"
-        "static inline int64_t gk_x_align_up(int64_t a, int64_t b)\n"
-        "{\n"
-        "    return b <= 0 ? 0 : gk_x_ceil_div(a, b) * b;\n"
-        "}\n"
-        "static inline int64_t gk_x_shl(int64_t a, int64_t n)\n"
-        "{\n"
-        "    return n < 0 || n > 62 ? 0 : a * (INT64_C(1) << n);\n"
-        "}\n"
-        "static inline int64_t gk_x_shr(int64_t a, int64_t n)\n"
-        "{\n"
-        "    return n < 0 || n > 62 ? 0 : a >= 0 ? a >> n : ~(~a >> n);\n"
-        "}\n"
-        "static inline int64_t gk_x_log2(int64_t a)\n"
-        "{\n"
-        "    int64_t n = 0;\n"
-        "    while (a > 1) {\n"
-        "        a >>= 1;\n"
-        "        n++;\n"
-        "    }\n"
-        "    return n;\n"
-        "}\n"
-        "static inline int64_t gk_x_is_pow2(int64_t a)\n"
-        "{\n"
-        "    return a > 0 && (a & (a - 1)) == 0 ? 1 : 0;\n"
-        "}\n"
-        "static inline double gk_x_min_real(double a, double b) { return a < b ? a : b; }\n"
-        "static inline double gk_x_max_real(double a, double b) { return a > b ? a : b; }\n"
-        "static inline double gk_x_abs_real(double a) { return a < 0 ? -a : a == 0 ? 0 : a; }\n"
-        "/* Heron's steps on a value scaled into [1, 4), then one with the exact remainder, which\n"
-        " * leaves the nearest double; no library is needed. */\n"
-        "static inline double gk_x_sqrt(double a)\n"
-        "{\n"
-        "    double scale = 1.0, y, high, low, remainder;\n"
-        "    int i;\n"
-        "    if (!(a > 0)) {\n"
-        "        return 0;\n"
-        "    }\n"
-        "    while (a >= 4.0) {\n"
-        "        a *= 0.25;\n"
-        "        scale *= 2.0;\n"
-        "    }\n"
-        "    while (a < 1.0) {\n"
-        "        a *= 4.0;\n"
-        "        scale *= 0.5;\n"
-        "    }\n"
-        "    y = 0.5 * (a + 1.0);\n"
-        "    for (i = 0; i < 6; i++) {\n"
-        "        y = 0.5 * (y + a / y);\n"
-        "    }\n"
-        "    high = y * 134217729.0; /* 2^27 + 1 splits y in two halves of 26 bits */\n"
-        "    high = high - (high - y);\n"
-        "    low = y - high;\n"
-        "    remainder = ((a - high * high) - 2.0 * high * low) - low * low;\n"
-        "    return scale * (y + remainder / (2.0 * y));\n"
-        "}\n"
-        "#endif\n";
+    return "#ifndef GK_X_HELPERS\n"
+           "#define GK_X_HELPERS\n"
+           "/* Arithmetic of tuning expressions on 64-bit integers; 0 where there is no result. "
+           "*/\n"
+           "static inline int64_t gk_x_min(int64_t a, int64_t b) { return a < b ? a : b; }\n"
+           "static inline int64_t gk_x_max(int64_t a, int64_t b) { return a > b ? a : b; }\n"
+           "static inline int64_t gk_x_abs(int64_t a)\n"
+           "{\n"
+           "    return a >= 0 ? a : a == INT64_MIN ? 0 : -a;\n"
+           "}\n"
+           "static inline int64_t gk_x_and(int64_t a, int64_t b) { return a & b; }\n"
+           "static inline int64_t gk_x_or(int64_t a, int64_t b) { return a | b; }\n"
+           "static inline int64_t gk_x_div(int64_t a, int64_t b)\n"
+           "{\n"
+           "    return b == 0 || (a == INT64_MIN && b == -1) ? 0 : a / b;\n"
+           "}\n"
+           "static inline int64_t gk_x_mod(int64_t a, int64_t b)\n"
+           "{\n"
+           "    return b == 0 || b == -1 ? 0 : a % b;\n"
+           "}\n"
+           "static inline int64_t gk_x_ceil_div(int64_t a, int64_t b)\n"
+           "{\n"
+           "    int64_t q = gk_x_div(a, b);\n"
+           "    return gk_x_mod(a, b) != 0 && (a < 0) == (b < 0) ? q + 1 : q;\n"
+           "}\n"
+           "static inline int64_t gk_x_align_up(int64_t a, int64_t b)\n"
+           "{\n"
+           "    return b <= 0 ? 0 : gk_x_ceil_div(a, b) * b;\n"
+           "}\n"
+           "static inline int64_t gk_x_shl(int64_t a, int64_t n)\n"
+           "{\n"
+           "    return n < 0 || n > 62 ? 0 : a * (INT64_C(1) << n);\n"
+           "}\n"
+           "static inline int64_t gk_x_shr(int64_t a, int64_t n)\n"
+           "{\n"
+           "    return n < 0 || n > 62 ? 0 : a >= 0 ? a >> n : ~(~a >> n);\n"
+           "}\n"
+           "static inline int64_t gk_x_log2(int64_t a)\n"
+           "{\n"
+           "    int64_t n = 0;\n"
+           "    while (a > 1) {\n"
+           "        a >>= 1;\n"
+           "        n++;\n"
+           "    }\n"
+           "    return n;\n"
+           "}\n"
+           "static inline int64_t gk_x_is_pow2(int64_t a)\n"
+           "{\n"
+           "    return a > 0 && (a & (a - 1)) == 0 ? 1 : 0;\n"
+           "}\n"
+           "static inline double gk_x_min_real(double a, double b) { return a < b ? a : b; }\n"
+           "static inline double gk_x_max_real(double a, double b) { return a > b ? a : b; }\n"
+           "static inline double gk_x_abs_real(double a) { return a < 0 ? -a : a == 0 ? 0 : a; }\n"
+           "/* Heron's steps on a value scaled into [1, 4), then one with the exact remainder, "
+           "which\n"
+           " * leaves the nearest double; no library is needed. */\n"
+           "static inline double gk_x_sqrt(double a)\n"
+           "{\n"
+           "    double scale = 1.0, y, high, low, remainder;\n"
+           "    int i;\n"
+           "    if (!(a > 0)) {\n"
+           "        return 0;\n"
+           "    }\n"
+           "    while (a >= 4.0) {\n"
+           "        a *= 0.25;\n"
+           "        scale *= 2.0;\n"
+           "    }\n"
+           "    while (a < 1.0) {\n"
+           "        a *= 4.0;\n"
+           "        scale *= 0.5;\n"
+           "    }\n"
+           "    y = 0.5 * (a + 1.0);\n"
+           "    for (i = 0; i < 6; i++) {\n"
+           "        y = 0.5 * (y + a / y);\n"
+           "    }\n"
+           "    high = y * 134217729.0; /* 2^27 + 1 splits y in two halves of 26 bits */\n"
+           "    high = high - (high - y);\n"
+           "    low = y - high;\n"
+           "    remainder = ((a - high * high) - 2.0 * high * low) - low * low;\n"
+           "    return scale * (y + remainder / (2.0 * y));\n"
+           "}\n"
+           "#endif\n";
 }

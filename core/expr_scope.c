@@ -1,5 +1,5 @@
-/* Scopes of expressions: names, their types and slots. See expr.h. One scope one thread while it grows;
- * any number of readers afterwards. */
+/* Scopes of expressions: names, their types and slots. See expr.h. One scope one thread while it
+ * grows; any number of readers afterwards. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,17 +55,19 @@ bool gk_is_name(const char *text)
 }
 
 enum gk_status gk_scope_add(struct gk_scope *scope, const char *name, enum gk_value_type type,
-                            const char *const *enum_values, uint32_t enum_count,
-                            uint32_t *slot_out, struct gk_err *err)
+                            const char *const *enum_values, uint32_t enum_count, uint32_t *slot_out,
+                            struct gk_err *err)
 {
     if (!gk_is_name(name)) {
-        return gk_fail(err, GK_INPUT,
-                       "'%.*s' is not a name: letters, digits and _, not starting with a digit, one "
-                       "dot at most, under %d bytes",
-                       GK_NAME_MAX, name, GK_NAME_MAX);
+        return gk_fail(
+            err, GK_INPUT,
+            "'%.*s' is not a name: letters, digits and _, not starting with a digit, one "
+            "dot at most, under %d bytes",
+            GK_NAME_MAX, name, GK_NAME_MAX);
     }
     if (strcmp(name, "true") == 0 || strcmp(name, "false") == 0) {
-        return gk_fail(err, GK_INPUT, "'%s' is a literal of expressions and cannot be a name", name);
+        return gk_fail(err, GK_INPUT, "'%s' is a literal of expressions and cannot be a name",
+                       name);
     }
     if (gk_scope_find(scope, name)) {
         return gk_fail(err, GK_EXISTS, "the name '%s' is taken", name);

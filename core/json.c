@@ -26,67 +26,6 @@ static struct gk_json *wrap(json_t *json)
 
 /* ------------------------------------------------------------------ checks before parsing */
 
-/* Length of the UTF-8 sequence at p, 0 if there is none (Unicode 15, table 3-7). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80) {
-        return 1;
-    }
-    size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-    if (p[0] < 0xC2 || p[0] > 0xF4 || left < length) {
-        return 0;
-    }
-    unsigned char low = 0x80, high = 0xBF;
-    switch (p[0]) {
-    case 0xE0:
-        low = 0xA0; /* else overlong */
-        break;
-    case 0xED:
-        high = 0x9F; /* else a surrogate */
-        break;
-    case 0xF0:
-        low = 0x90; /* else overlong */
-        break;
-    case 0xF4:
-        high = 0x8F; /* else past U+10FFFF */
-        break;
-    default:
-        break;
-    }
-    if (p[1] < low || p[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < length; i++) {
-        if ((p[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
-
-bool gk_utf8_check(const char *text, size_t size, size_t *bad_out)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    for (size_t i = 0; i < size;) {
-        size_t length = utf8_length(p + i, size - i);
-        if (length == 0) {
-            *bad_out = i;
-            return false;
-        }
-        i += length;
-    }
-    return true;
-}
-
-void gk_utf8_clean(char *text)
-{
-    size_t size = strlen(text), bad = 0;
-    for (size_t from = 0; !gk_utf8_check(text + from, size - from, &bad);) {
-        from += bad;
-        text[from++] = '?';
-    }
-}
-
 /* jansson allows 2048 levels of recursion; ours is 64, so it is counted before the parser runs. */
 static enum gk_status check_nesting(const char *text, size_t size, const char *origin,
                                     struct gk_err *err)
@@ -117,8 +56,8 @@ static enum gk_status check_nesting(const char *text, size_t size, const char *o
                                line, column, GK_JSON_DEPTH_MAX);
             }
             if (++containers > GK_JSON_CONTAINERS_MAX) {
-                return gk_fail(err, GK_LIMIT, "%s: line %zu: more than %u lists and objects", origin,
-                               line, GK_JSON_CONTAINERS_MAX);
+                return gk_fail(err, GK_LIMIT, "%s: line %zu: more than %u lists and objects",
+                               origin, line, GK_JSON_CONTAINERS_MAX);
             }
         } else if (c == ']' || c == '}') {
             depth--;
@@ -145,8 +84,8 @@ enum gk_status gk_json_parse(const char *text, size_t size, const char *origin,
         return status;
     }
     json_error_t error;
-    json_t *json = json_loadb(size ? text : "", size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
-                              &error);
+    json_t *json =
+        json_loadb(size ? text : "", size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (!json) {
         if (json_error_code(&error) == json_error_out_of_memory) {
             return gk_fail(err, GK_NOMEM, "%s: out of memory while parsing %zu bytes", origin,
@@ -246,7 +185,8 @@ bool gk_json_is(const struct gk_json *json, enum gk_json_type type)
 
 size_t gk_json_count(const struct gk_json *json)
 {
-    return gk_json_is(json, GK_JSON_OBJECT) ? json_object_size(raw(json)) : json_array_size(raw(json));
+    return gk_json_is(json, GK_JSON_OBJECT) ? json_object_size(raw(json))
+                                            : json_array_size(raw(json));
 }
 
 const struct gk_json *gk_json_get(const struct gk_json *object, const char *key)
@@ -270,8 +210,8 @@ const struct gk_json *gk_json_next(const struct gk_json *object, void **cursor,
     if (!gk_json_is(object, GK_JSON_OBJECT)) {
         return NULL;
     }
-    void *iterator = *cursor ? json_object_iter_next(raw(object), *cursor)
-                             : json_object_iter(raw(object));
+    void *iterator =
+        *cursor ? json_object_iter_next(raw(object), *cursor) : json_object_iter(raw(object));
     if (!iterator) {
         return NULL;
     }
@@ -469,218 +409,4 @@ bool gk_json_set_bool(struct gk_json *object, const char *key, bool value)
 bool gk_json_set_string(struct gk_json *object, const char *key, const char *value)
 {
     return gk_json_set(object, key, gk_json_new_string(value));
-}
-
-/* ------------------------------------------------------------------ writing */
-
-void gk_real_text(double value, char text_out[32])
-{
-    /* A decimal of at most 15 digits survives the way through a normal double, and %g drops trailing
-     * zeros: so %.15g is the shortest if it reads back, and 17 digits always do. Subnormals hold fewer
-     * digits: there every length is tried. */
-    int digits = isnormal(value) ? 15 : 1;
-    for (; digits <= 17; digits++) {
-        (void)snprintf(text_out, 32, "%.*g", digits, value); /* 24 bytes at most */
-        if (strtod(text_out, NULL) == value) {
-            return;
-        }
-    }
-}
-
-static void write_string(struct gk_buf *buf, const char *text)
-{
-    gk_buf_putc(buf, '"');
-    const char *start = text;
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c >= 0x20 && c != '"' && c != '\\') {
-            continue;
-        }
-        gk_buf_add(buf, start, (size_t)(text - start));
-        start = text + 1;
-        static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
-        const char *found = strchr(plain, c);
-        if (found) {
-            gk_buf_putc(buf, '\\');
-            gk_buf_putc(buf, letter[found - plain]);
-        } else {
-            gk_buf_printf(buf, "\\u%04x", (unsigned)c);
-        }
-    }
-    gk_buf_add(buf, start, (size_t)(text - start));
-    gk_buf_putc(buf, '"');
-}
-
-struct writer {
-    struct gk_buf *buf;
-    bool pretty; /* white space and member order; else canonical */
-    struct gk_err *err;
-};
-
-static enum gk_status write_value(struct writer *w, const struct gk_json *json, int depth);
-
-static void new_line(struct writer *w, int depth)
-{
-    if (w->pretty) {
-        gk_buf_printf(w->buf, "\n%*s", 2 * depth, "");
-    }
-}
-
-static enum gk_status write_array(struct writer *w, const struct gk_json *json, int depth)
-{
-    size_t count = gk_json_count(json);
-    enum gk_status status = GK_OK;
-    gk_buf_putc(w->buf, '[');
-    /* A list of plain values stays on one line: shapes and samples read better so. */
-    bool nested = false;
-    for (size_t i = 0; w->pretty && i < count && !nested; i++) {
-        nested = gk_json_count(gk_json_at(json, i)) > 0;
-    }
-    for (size_t i = 0; i < count && status == GK_OK; i++) {
-        if (i) {
-            gk_buf_puts(w->buf, w->pretty && !nested ? ", " : ",");
-        }
-        if (nested) {
-            new_line(w, depth + 1);
-        }
-        status = write_value(w, gk_json_at(json, i), depth + 1);
-    }
-    if (nested) {
-        new_line(w, depth);
-    }
-    gk_buf_putc(w->buf, ']');
-    return status;
-}
-
-struct member {
-    const char *key;
-    const struct gk_json *value;
-};
-
-static int compare_members(const void *a, const void *b)
-{
-    return strcmp(((const struct member *)a)->key, ((const struct member *)b)->key);
-}
-
-static enum gk_status write_object(struct writer *w, const struct gk_json *json, int depth)
-{
-    size_t count = gk_json_count(json);
-    if (count == 0) {
-        gk_buf_puts(w->buf, "{}");
-        return GK_OK;
-    }
-    struct member *members = calloc(count, sizeof *members);
-    if (!members) {
-        return gk_fail(w->err, GK_NOMEM, "writing a JSON object of %zu members", count);
-    }
-    void *cursor = NULL;
-    for (size_t i = 0; i < count; i++) {
-        members[i].value = gk_json_next(json, &cursor, &members[i].key);
-    }
-    if (!w->pretty) {
-        qsort(members, count, sizeof *members, compare_members);
-    }
-    enum gk_status status = GK_OK;
-    gk_buf_putc(w->buf, '{');
-    for (size_t i = 0; i < count && status == GK_OK; i++) {
-        if (i) {
-            gk_buf_putc(w->buf, ',');
-        }
-        new_line(w, depth + 1);
-        write_string(w->buf, members[i].key);
-        gk_buf_puts(w->buf, w->pretty ? ": " : ":");
-        status = write_value(w, members[i].value, depth + 1);
-    }
-    new_line(w, depth);
-    gk_buf_putc(w->buf, '}');
-    free(members);
-    return status;
-}
-
-/* depth: levels already open around this value. */
-static enum gk_status write_value(struct writer *w, const struct gk_json *json, int depth)
-{
-    enum gk_json_type type = gk_json_type(json);
-    char number[32];
-    switch (type) {
-    case GK_JSON_NULL:
-        gk_buf_puts(w->buf, "null");
-        break;
-    case GK_JSON_BOOL:
-        gk_buf_puts(w->buf, gk_json_bool(json, false) ? "true" : "false");
-        break;
-    case GK_JSON_INT:
-        gk_buf_printf(w->buf, "%" PRId64, gk_json_int(json, 0));
-        break;
-    case GK_JSON_REAL:
-        gk_real_text(gk_json_real(json, 0), number);
-        gk_buf_puts(w->buf, number);
-        if (!strpbrk(number, ".e")) {
-            gk_buf_puts(w->buf, ".0");
-        }
-        break;
-    case GK_JSON_STRING:
-        write_string(w->buf, gk_json_string(json, ""));
-        break;
-    case GK_JSON_ARRAY:
-    case GK_JSON_OBJECT:
-        if (depth >= GK_JSON_DEPTH_MAX) {
-            return gk_fail(w->err, GK_LIMIT, "JSON nested deeper than %d levels",
-                           GK_JSON_DEPTH_MAX);
-        }
-        return type == GK_JSON_ARRAY ? write_array(w, json, depth) : write_object(w, json, depth);
-    }
-    return GK_OK;
-}
-
-static enum gk_status write_json(const struct gk_json *json, bool pretty, struct gk_buf *buf,
-                                 struct gk_err *err)
-{
-    struct writer w = {.buf = buf, .pretty = pretty, .err = err};
-    enum gk_status status = write_value(&w, json, 0);
-    return status == GK_OK ? gk_buf_status(buf, err) : status;
-}
-
-enum gk_status gk_json_canonical(const struct gk_json *json, struct gk_buf *buf,
-                                 struct gk_err *err)
-{
-    return write_json(json, false, buf, err);
-}
-
-enum gk_status gk_json_pretty(const struct gk_json *json, struct gk_buf *buf, struct gk_err *err)
-{
-    return write_json(json, true, buf, err);
-}
-
-char *gk_json_text(const struct gk_json *json)
-{
-    struct gk_buf buf = {0};
-    if (gk_json_canonical(json, &buf, NULL) != GK_OK) {
-        gk_buf_fini(&buf);
-        return NULL;
-    }
-    return gk_buf_detach(&buf);
-}
-
-/* Cuts at a character boundary, so that a message stays UTF-8. */
-static void show_cut(char text_out[GK_JSON_SHOW_SIZE], const char *text)
-{
-    size_t size = strlen(text);
-    if (size < GK_JSON_SHOW_SIZE) {
-        memcpy(text_out, text, size + 1);
-        return;
-    }
-    size = GK_JSON_SHOW_SIZE - 4;
-    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) {
-        size--;
-    }
-    memcpy(text_out, text, size);
-    memcpy(text_out + size, "...", 4);
-}
-
-void gk_json_show(const struct gk_json *json, char text_out[GK_JSON_SHOW_SIZE])
-{
-    char *text = json ? gk_json_text(json) : NULL;
-    show_cut(text_out, text ? text : gk_json_type_name(gk_json_type(json)));
-    free(text);
 }

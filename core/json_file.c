@@ -1,6 +1,6 @@
 /*
- * Whole files in and out: gk_file_load and gk_file_store of json.h, apart from the parser so that the
- * JSON library stays in one file. Blocking; any thread.
+ * Whole files in and out: gk_file_load and gk_file_store of json.h, apart from the parser so that
+ * the JSON library stays in one file. Blocking; any thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,8 +43,8 @@ static enum gk_status fail_open(const char *path, struct gk_err *err)
     return gk_fail(err, GK_IO, "%s: cannot open: %s", path, strerror(errno));
 }
 
-/* Reads to the end of the file or one byte past size_max, whichever comes first: the size fstat() told
- * may be stale, and is 0 for files of /proc. */
+/* Reads to the end of the file or one byte past size_max, whichever comes first: the size fstat()
+ * told may be stale, and is 0 for files of /proc. */
 static enum gk_status read_all(int fd, const char *path, size_t size_guess, size_t size_max,
                                char **text_out, size_t *size_out, struct gk_err *err)
 {
@@ -125,8 +125,8 @@ static enum gk_status fail_write(const char *what, const char *path, struct gk_e
     return gk_fail(err, status, "%s: cannot %s: %s", path, what, strerror(errno));
 }
 
-/* Opens "<path>.<random>.tmp" beside the target: same folder, so that rename() is atomic; a mode that
- * obeys the umask, which mkstemp() would not. */
+/* Opens "<path>.<random>.tmp" beside the target: same folder, so that rename() is atomic; a mode
+ * that obeys the umask, which mkstemp() would not. */
 static int open_aside(const char *path, char **aside_out)
 {
     for (int attempt = 0; attempt < 16; attempt++) {
@@ -172,8 +172,8 @@ static bool write_whole(int fd, const void *bytes, size_t size)
 static bool sync_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? gk_strndup(path, slash == path ? 1 : (size_t)(slash - path))
-                         : gk_strdup(".");
+    char *folder =
+        slash ? gk_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : gk_strdup(".");
     if (!folder) {
         errno = ENOMEM;
         return false;
@@ -183,7 +183,8 @@ static bool sync_folder_of(const char *path)
     if (fd < 0) {
         return false;
     }
-    /* Some file systems cannot fsync a folder and say EINVAL: there is nothing better to do there. */
+    /* Some file systems cannot fsync a folder and say EINVAL: there is nothing better to do there.
+     */
     bool done = fsync(fd) == 0 || errno == EINVAL;
     int saved = errno;
     close(fd);

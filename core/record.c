@@ -1,8 +1,8 @@
 /*
  * Trial records: names, life, JSON. See record.h; schemas/record.schema.json is the form. Pure.
  *
- * What is empty is left out of the JSON and read back as empty; everything else is written in full, so
- * that to_json and from_json are exact inverses.
+ * What is empty is left out of the JSON and read back as empty; everything else is written in full,
+ * so that to_json and from_json are exact inverses.
  */
 #include "core/record.h"
 
@@ -188,22 +188,22 @@ struct gk_json *gk_record_to_json(const struct gk_record *record)
     char code_id[GK_HASH_TEXT_SIZE];
     gk_hash_hex(&record->code_id, code_id);
     struct gk_json *json = gk_json_new_object();
-    bool good = json && gk_json_set_string(json, "stage", gk_stage_name(record->stage)) &&
-                gk_json_set_string(json, "failure", gk_failure_name(record->failure)) &&
-                (!record->message || gk_json_set_string(json, "message", record->message)) &&
-                gk_json_set_bool(json, "modelled", record->modelled) &&
-                gk_json_set_real(json, "time_ns", record->time_ns) &&
-                gk_json_set_real(json, "plan_ns", record->plan_ns) && set_lists(json, record) &&
-                gk_json_set_int(json, "input_set", record->input_set) &&
-                gk_json_set_bool(json, "compile_cached", record->compile_cached) &&
-                gk_json_set_real(json, "compile_ns", record->compile_ns) &&
-                gk_json_set_real(json, "verify_ns", record->verify_ns) &&
-                gk_json_set_real(json, "measure_ns", record->measure_ns) &&
-                (gk_hash_is_zero(&record->code_id) ||
-                 gk_json_set_string(json, "code_id", code_id)) &&
-                (!record->counts || gk_json_set(json, "counts", gk_json_copy(record->counts))) &&
-                (!record->environment ||
-                 gk_json_set(json, "environment", gk_json_copy(record->environment)));
+    bool good =
+        json && gk_json_set_string(json, "stage", gk_stage_name(record->stage)) &&
+        gk_json_set_string(json, "failure", gk_failure_name(record->failure)) &&
+        (!record->message || gk_json_set_string(json, "message", record->message)) &&
+        gk_json_set_bool(json, "modelled", record->modelled) &&
+        gk_json_set_real(json, "time_ns", record->time_ns) &&
+        gk_json_set_real(json, "plan_ns", record->plan_ns) && set_lists(json, record) &&
+        gk_json_set_int(json, "input_set", record->input_set) &&
+        gk_json_set_bool(json, "compile_cached", record->compile_cached) &&
+        gk_json_set_real(json, "compile_ns", record->compile_ns) &&
+        gk_json_set_real(json, "verify_ns", record->verify_ns) &&
+        gk_json_set_real(json, "measure_ns", record->measure_ns) &&
+        (gk_hash_is_zero(&record->code_id) || gk_json_set_string(json, "code_id", code_id)) &&
+        (!record->counts || gk_json_set(json, "counts", gk_json_copy(record->counts))) &&
+        (!record->environment ||
+         gk_json_set(json, "environment", gk_json_copy(record->environment)));
     if (!good) {
         gk_json_free(json);
         return NULL;
@@ -273,13 +273,12 @@ static enum gk_status need_bool(const struct gk_json *json, const char *key, boo
 }
 
 static enum gk_status need_list(const struct gk_json *json, const char *key, size_t max,
-                                const struct gk_json **out, uint32_t *count_out,
-                                struct gk_err *err)
+                                const struct gk_json **out, uint32_t *count_out, struct gk_err *err)
 {
     enum gk_status status = gk_json_need(json, key, GK_JSON_ARRAY, out, "record", err);
     if (status == GK_OK && gk_json_count(*out) > max) {
-        return gk_fail(err, GK_LIMIT, "record: \"%s\" has %zu entries; at most %zu are allowed", key,
-                       gk_json_count(*out), max);
+        return gk_fail(err, GK_LIMIT, "record: \"%s\" has %zu entries; at most %zu are allowed",
+                       key, gk_json_count(*out), max);
     }
     if (status == GK_OK) {
         *count_out = (uint32_t)gk_json_count(*out);
@@ -309,8 +308,8 @@ static enum gk_status kernel_from_json(const struct gk_json *json, struct gk_ker
                                        struct gk_err *err)
 {
     static const char where[] = "record: kernels";
-    static const char *const known[] = {"kernel",       "regs",          "spill_bytes", "static_smem",
-                                        "dynamic_smem", "blocks_per_sm", "threads"};
+    static const char *const known[] = {
+        "kernel", "regs", "spill_bytes", "static_smem", "dynamic_smem", "blocks_per_sm", "threads"};
     const struct {
         const char *key;
         int64_t *out;
@@ -331,9 +330,9 @@ static enum gk_status rung_from_json(const struct gk_json *json, struct gk_rung 
                                      struct gk_err *err)
 {
     static const char where[] = "record: rungs";
-    static const char *const known[] = {"name",      "passed",     "compared",    "failed",
+    static const char *const known[] = {"name",        "passed",    "compared",   "failed",
                                         "worst_index", "worst_got", "worst_want", "worst_bound",
-                                        "norm_error", "tensor"};
+                                        "norm_error",  "tensor"};
     enum gk_status status = GK_OK;
     if ((status = need_text(json, "name", rung->name, sizeof rung->name, where, err)) ||
         (status = need_bool(json, "passed", &rung->passed, where, err)) ||
@@ -370,8 +369,8 @@ static enum gk_status outcome_from_json(const struct gk_json *json, struct gk_re
         return gk_fail(err, GK_INPUT, "record: stage 'done' contradicts failure '%s'", failure);
     }
     if (gk_json_get(json, "message")) {
-        status = gk_json_need_string(json, "message", GK_RECORD_MESSAGE_MAX, &message, "record",
-                                     err);
+        status =
+            gk_json_need_string(json, "message", GK_RECORD_MESSAGE_MAX, &message, "record", err);
         if (status != GK_OK) {
             return status;
         }
@@ -387,8 +386,8 @@ static enum gk_status lists_from_json(const struct gk_json *json, struct gk_reco
                                       struct gk_err *err)
 {
     const struct gk_json *list = NULL;
-    enum gk_status status = need_list(json, "samples_ns", GK_SAMPLES_MAX, &list,
-                                      &record->sample_count, err);
+    enum gk_status status =
+        need_list(json, "samples_ns", GK_SAMPLES_MAX, &list, &record->sample_count, err);
     for (uint32_t i = 0; status == GK_OK && i < record->sample_count; i++) {
         const struct gk_json *sample = gk_json_at(list, i);
         char shown[GK_JSON_SHOW_SIZE];
@@ -472,9 +471,9 @@ enum gk_status gk_record_from_json(const struct gk_json *json, struct gk_record 
                                    struct gk_err *err)
 {
     static const char *const known[] = {
-        "stage",       "failure",    "message",        "modelled",   "time_ns",   "plan_ns",
-        "samples_ns",  "kernels",    "rungs",          "input_set",  "compile_cached",
-        "compile_ns",  "verify_ns",  "measure_ns",     "code_id",    "counts",    "environment"};
+        "stage",      "failure",    "message", "modelled",  "time_ns",        "plan_ns",
+        "samples_ns", "kernels",    "rungs",   "input_set", "compile_cached", "compile_ns",
+        "verify_ns",  "measure_ns", "code_id", "counts",    "environment"};
     struct gk_record *record = malloc(sizeof *record); /* 10 KB: kept off small stacks */
     enum gk_status status = GK_OK;
     if (!record) {

@@ -1,8 +1,9 @@
 /*
  * Shapes files: JSON rows, their expansion, and the merging of equal problems. See shapes.h.
  *
- * Everything wrong with a file is told in one pass. A row that expands repeats a mistake once for each
- * combination: equal messages are told once. The first member of a row with a list varies slowest.
+ * Everything wrong with a file is told in one pass. A row that expands repeats a mistake once for
+ * each combination: equal messages are told once. The first member of a row with a list varies
+ * slowest.
  */
 #include "core/shapes.h"
 
@@ -71,8 +72,8 @@ const struct gk_op_fields *shapes_op(struct shapes_reader *r, const char *at, co
     }
     const struct gk_op_fields *op = r->ops->find(r->ops->context, name);
     if (!op && !row_op && !file_op) {
-        shapes_complain(r, at, GK_INPUT, "'%.64s' is not an op: name one with \"op\"; ops: %s", name,
-                        r->ops->names(r->ops->context));
+        shapes_complain(r, at, GK_INPUT, "'%.64s' is not an op: name one with \"op\"; ops: %s",
+                        name, r->ops->names(r->ops->context));
     } else if (!op) {
         shapes_complain(r, at, GK_NOT_FOUND, "there is no op '%.64s'; ops: %s", name,
                         r->ops->names(r->ops->context));
@@ -210,7 +211,8 @@ static bool find_axes(struct shapes_reader *r, const char *at, const struct gk_o
         }
         size_t size = gk_json_count(value);
         if (size == 0) {
-            shapes_complain(r, at, GK_INPUT, "field %s is an empty list: no value, no problem", key);
+            shapes_complain(r, at, GK_INPUT, "field %s is an empty list: no value, no problem",
+                            key);
             return false;
         }
         if (__builtin_mul_overflow(product, (uint64_t)size, &product)) {
@@ -318,7 +320,8 @@ static const struct gk_json *read_top(struct shapes_reader *r, const struct gk_j
     if (!gk_json_is(top, GK_JSON_OBJECT)) {
         gk_json_show(top, shown);
         shapes_complain(r, NULL, GK_INPUT,
-                        "%s where {\"op\": .., \"shapes\": [..]} or a list of rows is needed", shown);
+                        "%s where {\"op\": .., \"shapes\": [..]} or a list of rows is needed",
+                        shown);
         return NULL;
     }
     while (gk_json_next(top, &cursor, &key)) {
@@ -390,9 +393,8 @@ enum gk_status gk_shapes_parse(const char *text, size_t size, bool is_csv, const
     return GK_OK;
 }
 
-enum gk_status gk_shapes_load(const char *path, const char *wanted,
-                              const struct gk_op_lookup *ops, struct gk_shapes *shapes_out,
-                              struct gk_diag *diag)
+enum gk_status gk_shapes_load(const char *path, const char *wanted, const struct gk_op_lookup *ops,
+                              struct gk_shapes *shapes_out, struct gk_diag *diag)
 {
     char *text = NULL;
     size_t size = 0, length = strlen(path);

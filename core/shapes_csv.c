@@ -2,9 +2,9 @@
  * Shapes as CSV: a header line that names fields, then one problem a line. See shapes.h.
  *
  * Quotes as in RFC 4180: a quoted cell may hold commas, line ends and doubled quotes. An empty cell
- * leaves the field at its default. A cell is read as JSON (a number, true, {"each": [..]}) unless the field
- * takes names; what is no JSON is a text, which the field then refuses by name. A column "op" gives the op
- * of each line. A list in a cell is refused: here one line is one problem.
+ * leaves the field at its default. A cell is read as JSON (a number, true, {"each": [..]}) unless
+ * the field takes names; what is no JSON is a text, which the field then refuses by name. A column
+ * "op" gives the op of each line. A list in a cell is refused: here one line is one problem.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 struct csv {
     struct shapes_reader *r;
     const char *at, *end;
-    uint64_t line;       /* of the record being read, 1-based */
-    uint64_t line_next;  /* of the record after it */
+    uint64_t line;      /* of the record being read, 1-based */
+    uint64_t line_next; /* of the record after it */
     struct gk_buf cells[CSV_COLUMNS_MAX];
     uint32_t cell_count;
     char names[CSV_COLUMNS_MAX][GK_NAME_MAX]; /* of the header */
@@ -72,7 +72,8 @@ static bool read_cell(struct csv *csv, struct gk_buf *cell)
         }
         gk_buf_putc(cell, *csv->at++);
     }
-    while (cell->size && (cell->data[cell->size - 1] == ' ' || cell->data[cell->size - 1] == '\t')) {
+    while (cell->size &&
+           (cell->data[cell->size - 1] == ' ' || cell->data[cell->size - 1] == '\t')) {
         cell->data[--cell->size] = '\0';
     }
     return true;

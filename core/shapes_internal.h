@@ -1,4 +1,5 @@
-/* What shapes.c (JSON, expansion, merging) and shapes_csv.c (lines) share; nobody else includes this. */
+/* What shapes.c (JSON, expansion, merging) and shapes_csv.c (lines) share; nobody else includes
+ * this. */
 #ifndef GK_CORE_SHAPES_INTERNAL_H
 #define GK_CORE_SHAPES_INTERNAL_H
 
@@ -12,8 +13,8 @@ struct shapes_reader {
     bool failed;
     struct gk_shapes shapes;
     uint32_t capacity;
-    uint64_t total;     /* problems before merging */
-    uint32_t *table;    /* open addressing over problem ids: index + 1, 0 is free */
+    uint64_t total;      /* problems before merging */
+    uint32_t *table;     /* open addressing over problem ids: index + 1, 0 is free */
     uint32_t table_size; /* a power of two */
 };
 

@@ -1,4 +1,5 @@
-/* Expressions from strangers: compiling, evaluating and rendering end, within bounds, without a trap. */
+/* Expressions from strangers: compiling, evaluating and rendering end, within bounds, without a
+ * trap. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

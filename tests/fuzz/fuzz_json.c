@@ -1,4 +1,5 @@
-/* JSON from strangers: what parses is written, read back, and must be the same value and the same text. */
+/* JSON from strangers: what parses is written, read back, and must be the same value and the same
+ * text. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
  * Replays files through a fuzz target: PROGRAM FILE|FOLDER...
  *
- * The targets are written for libFuzzer (LLVMFuzzerTestOneInput); without it this main makes each of them a
- * program that any compiler builds, so that the corpus is a test. --mutate N also runs N seeded mutations of
- * every file: a fuzzer for machines that have none.
+ * The targets are written for libFuzzer (LLVMFuzzerTestOneInput); without it this main makes each
+ * of them a program that any compiler builds, so that the corpus is a test. --mutate N also runs N
+ * seeded mutations of every file: a fuzzer for machines that have none.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Records from strangers: what is accepted is written back to an equal record; and device properties, which
- * come by the same message path. */
+/* Records from strangers: what is accepted is written back to an equal record; and device
+ * properties, which come by the same message path. */
 #include "core/device_props.h"
 #include "core/record.h"
 

@@ -1,5 +1,5 @@
-/* Shapes files from strangers, as JSON and as CSV: what is accepted has canonical texts that read back to the
- * same problem; what is refused says why. */
+/* Shapes files from strangers, as JSON and as CSV: what is accepted has canonical texts that read
+ * back to the same problem; what is refused says why. */
 #include <string.h>
 
 #include "core/shapes.h"

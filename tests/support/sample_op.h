@@ -1,6 +1,7 @@
 /*
- * Two small ops made by hand, so that tests and fuzz targets of core need no catalog: `gemm` has every kind
- * of field with one value, `attn` (family `attention`, with a sister `attn_decode`) has values a request.
+ * Two small ops made by hand, so that tests and fuzz targets of core need no catalog: `gemm` has
+ * every kind of field with one value, `attn` (family `attention`, with a sister `attn_decode`) has
+ * values a request.
  */
 #ifndef GK_TESTS_SUPPORT_SAMPLE_OP_H
 #define GK_TESTS_SUPPORT_SAMPLE_OP_H

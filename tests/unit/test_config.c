@@ -20,11 +20,15 @@ static int setup(void **state)
     (void)state;
     params[0] = (struct gk_param){.name = "BM", .values = {64, 128, 256}, .value_count = 3};
     params[1] = (struct gk_param){.name = "stages", .values = {4, 3, 2}, .value_count = 3};
-    params[2] = (struct gk_param){.name = "SWIZZLE", .values = {0, 1}, .value_count = 2,
+    params[2] = (struct gk_param){.name = "SWIZZLE",
+                                  .values = {0, 1},
+                                  .value_count = 2,
                                   .names = (char **)(uintptr_t)swizzles};
     def.tree_count = 2;
-    def.trees[0] = (struct gk_tree){.template_name = "gemm_mma", .params = params, .param_count = 3};
-    def.trees[1] = (struct gk_tree){.template_name = "gemm_mma2", .params = params, .param_count = 1};
+    def.trees[0] =
+        (struct gk_tree){.template_name = "gemm_mma", .params = params, .param_count = 3};
+    def.trees[1] =
+        (struct gk_tree){.template_name = "gemm_mma2", .params = params, .param_count = 1};
     def.trees[1].template_hash.bytes[0] = 9;
     return gk_hash_setup(NULL) == GK_OK ? 0 : -1;
 }
@@ -73,7 +77,8 @@ static void refusals(void **state)
         const char *part;
     } cases[] = {
         {"gemm_mma", GK_PARSE, "a template and its parameters are needed"},
-        {"other{}", GK_NOT_FOUND, "there is no template 'other' for this problem here; there are gemm_mma, gemm_mma2"},
+        {"other{}", GK_NOT_FOUND,
+         "there is no template 'other' for this problem here; there are gemm_mma, gemm_mma2"},
         {"{\"BM\":64}", GK_NOT_FOUND, "there is no template ''"},
         {"gemm_mma{\"BM\":64", GK_PARSE, "line 1"},
         {"gemm_mma{\"BM\":64} x", GK_PARSE, "end of file expected"},
@@ -81,7 +86,8 @@ static void refusals(void **state)
         {"gemm_mma2{\"BM\":63}", GK_INPUT, "parameter BM is 63; allowed: 64, 128, 256"},
         {"gemm_mma2{\"BM\":64.0}", GK_INPUT, "parameter BM is 64.0; allowed: 64, 128, 256"},
         {"gemm_mma2{\"BM\":\"64\"}", GK_INPUT, "parameter BM is \"64\"; allowed: 64, 128, 256"},
-        {"gemm_mma2{\"BM\":64,\"BN\":1}", GK_NOT_FOUND, "gemm_mma2 has no parameter 'BN'; it has BM"},
+        {"gemm_mma2{\"BM\":64,\"BN\":1}", GK_NOT_FOUND,
+         "gemm_mma2 has no parameter 'BN'; it has BM"},
         {"gemm_mma{\"BM\":64,\"SWIZZLE\":1,\"stages\":2}", GK_INPUT,
          "parameter SWIZZLE is 1; allowed: \"none\", \"row\""},
         {"gemm_mma{\"BM\":64,\"SWIZZLE\":\"col\",\"stages\":2}", GK_INPUT, "SWIZZLE is \"col\""},
@@ -95,7 +101,8 @@ static void refusals(void **state)
         assert_contains(err.text, cases[i].part);
         assert_int_equal(config.count, 77);
         assert_int_equal(tree, 77);
-        assert_int_equal(gk_config_from_text(&def, cases[i].text, &config, &tree, NULL), cases[i].status);
+        assert_int_equal(gk_config_from_text(&def, cases[i].text, &config, &tree, NULL),
+                         cases[i].status);
     }
     struct gk_space_def empty = {0};
     struct gk_config config;
@@ -130,8 +137,10 @@ static void fini_frees_bases(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_and_config_are_inverse), cmocka_unit_test(keys_are_sorted_and_enums_named),
-        cmocka_unit_test(refusals),                    cmocka_unit_test(identity_covers_template_and_values),
+        cmocka_unit_test(text_and_config_are_inverse),
+        cmocka_unit_test(keys_are_sorted_and_enums_named),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(identity_covers_template_and_values),
         cmocka_unit_test(fini_frees_bases),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -1,5 +1,5 @@
-/* core/device_props: built-in devices, JSON, dev.* slots, occupancy. Writes test_device_props.json, which
- * another case validates against schemas/device.schema.json. */
+/* core/device_props: built-in devices, JSON, dev.* slots, occupancy. Writes test_device_props.json,
+ * which another case validates against schemas/device.schema.json. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 #include "core/device_props.h"
 #include "tests/support/check.h"
 
-static const char *const all[] = {"emu", "emu:sm_80", "emu:sm_86", "emu:sm_89", "emu:sm_90",
-                                  "emu:sm_90a", "mock", "mock:sm_90a", "emu-sm_90a", "mock-sm_80"};
+static const char *const all[] = {"emu",        "emu:sm_80",  "emu:sm_86", "emu:sm_89",
+                                  "emu:sm_90",  "emu:sm_90a", "mock",      "mock:sm_90a",
+                                  "emu-sm_90a", "mock-sm_80"};
 
 static struct gk_device_props builtin(const char *device)
 {
@@ -56,7 +57,8 @@ static void names(void **state)
 static void unknown_devices_list_the_targets(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"emu:sm_70", "emu:", "cuda:0", "emulator", "", "mock:sm_90b", "sm_80"};
+    static const char *const bad[] = {"emu:sm_70", "emu:",        "cuda:0", "emulator",
+                                      "",          "mock:sm_90b", "sm_80"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
         struct gk_device_props props = {.sms = 77};
         struct gk_err err;
@@ -143,17 +145,19 @@ static void occupancy(void **state)
     static const struct {
         int64_t threads, regs, smem, want;
     } cases[] = {
-        {128, 32, 0, 16},      {256, 32, 0, 8},        {1024, 32, 0, 2},  {1024, 64, 0, 1},
-        {1024, 65, 0, 0},      {256, 255, 0, 1},       {128, 255, 0, 2},  {128, 168, 49152, 3},
-        {128, 128, 0, 4},      {32, 16, 0, 32},        {128, 32, 40960, 4}, {128, 32, 166912, 1},
-        {128, 32, 166913, 0},  {1025, 32, 0, 0},       {0, 32, 0, 0},     {128, 256, 0, 0},
-        {33, 32, 0, 32},       {128, 0, 0, 16},        {128, 32, -1, 0},  {384, 40, 0, 4},
+        {128, 32, 0, 16},     {256, 32, 0, 8},  {1024, 32, 0, 2},    {1024, 64, 0, 1},
+        {1024, 65, 0, 0},     {256, 255, 0, 1}, {128, 255, 0, 2},    {128, 168, 49152, 3},
+        {128, 128, 0, 4},     {32, 16, 0, 32},  {128, 32, 40960, 4}, {128, 32, 166912, 1},
+        {128, 32, 166913, 0}, {1025, 32, 0, 0}, {0, 32, 0, 0},       {128, 256, 0, 0},
+        {33, 32, 0, 32},      {128, 0, 0, 16},  {128, 32, -1, 0},    {384, 40, 0, 4},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
-        int64_t got = gk_device_blocks_per_sm(&a100, cases[i].threads, cases[i].regs, cases[i].smem);
+        int64_t got =
+            gk_device_blocks_per_sm(&a100, cases[i].threads, cases[i].regs, cases[i].smem);
         if (got != cases[i].want) {
-            fail_msg("%d threads, %d registers, %d bytes: %d blocks, wanted %d", (int)cases[i].threads,
-                     (int)cases[i].regs, (int)cases[i].smem, (int)got, (int)cases[i].want);
+            fail_msg("%d threads, %d registers, %d bytes: %d blocks, wanted %d",
+                     (int)cases[i].threads, (int)cases[i].regs, (int)cases[i].smem, (int)got,
+                     (int)cases[i].want);
         }
     }
 }
@@ -161,9 +165,12 @@ static void occupancy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),         cmocka_unit_test(unknown_devices_list_the_targets),
-        cmocka_unit_test(json_is_exact), cmocka_unit_test(bad_members_are_named),
-        cmocka_unit_test(slots_follow_the_scope), cmocka_unit_test(occupancy),
+        cmocka_unit_test(names),
+        cmocka_unit_test(unknown_devices_list_the_targets),
+        cmocka_unit_test(json_is_exact),
+        cmocka_unit_test(bad_members_are_named),
+        cmocka_unit_test(slots_follow_the_scope),
+        cmocka_unit_test(occupancy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

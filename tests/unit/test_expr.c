@@ -1,4 +1,5 @@
-/* core/expr: scopes, results, every message, bounds, a reference evaluator over random expressions, C text. */
+/* core/expr: scopes, results, every message, bounds, a reference evaluator over random expressions,
+ * C text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,28 +83,95 @@ static void integers(void **state)
         const char *text;
         int64_t want;
     } cases[] = {
-        {"12", 12}, {"0x40", 64}, {"0XfF", 255}, {"0", 0}, {"9223372036854775807", INT64_MAX},
-        {"-9223372036854775807 - 1", INT64_MIN}, {"true", 1}, {"false", 0},
-        {"1 + 2 * 3", 7}, {"(1 + 2) * 3", 9}, {"2 - 3 - 4", -5}, {"100 / 7 / 2", 7},
-        {"-7 / 2", -3}, {"-7 % 3", -1}, {"7 % -3", 1}, {"small % -1", 0},
-        {"1 << 4 + 1", 32}, {"-16 >> 2", -4}, {"-1 >> 62", -1}, {"small >> 62", -2}, {"1 << 62", INT64_C(1) << 62},
-        {"-1 << 3", -8}, {"6 & 3 | 8 ^ 12", 6}, {"1 | 2 ^ 3 & 5", 3}, {"~5", -6}, {"!5", 0},
-        {"!zero", 1}, {"- - 3", 3}, {"-~0", 1}, {"1 < 2 == true", 1}, {"3 > 2 > 1", 0},
-        {"1 == 1 != 0", 1}, {"2 && 3", 1}, {"0 || 5", 1}, {"0 || 0", 0}, {"a && zero", 0},
-        {"zero ? 1 : a ? 2 : 3", 2}, {"a ? zero ? 1 : 2 : 3", 2},
-        {"zero && 1 / zero", 0}, {"a || 1 / zero", 1}, {"a ? 5 : 1 / zero", 5},
-        {"true ? 5 : 1 / 0", 5}, {"false && 1 / 0", 0},
-        {"min(3, a, 5)", 3}, {"max(3, a, 5)", 7}, {"ceil_div(7, 2)", 4}, {"ceil_div(8, 2)", 4},
-        {"ceil_div(b, 2)", -1}, {"ceil_div(-7, -2)", 4}, {"align_up(a, 16)", 16}, {"align_up(-7, 4)", -4},
-        {"align_up(0, 4)", 0}, {"log2(1)", 0}, {"log2(9)", 3}, {"log2(big)", 62}, {"is_pow2(64)", 1},
-        {"is_pow2(0)", 0}, {"is_pow2(small)", 0}, {"is_pow2(6)", 0}, {"abs(b)", 3}, {"abs(a)", 7},
-        {"dev.sms", 132}, {"dtype == 'f16'", 1}, {"'bf16' != dtype", 1}, {"dtype == 'f32'", 0},
-        {"dtype == dtype_out", 1}, {"act == 'none'", 1}, {"(dtype) == 'f16'", 1},
-        {"kv_len.max", 4096}, {"kv_len.min", 0}, {"kv_len.sum", 4113}, {"kv_len.count", 3},
-        {"kv_len.blocks(16)", 2 + 256}, {"none.count", 0}, {"none.sum", 0}, {"none.blocks(4)", 0},
-        {"x < 1", 1}, {"1 < x", 0}, {"x == 0.5", 1}, {"a\t+\n1\r", 8}, {"2 < 3 && x > 0.25", 1},
-        {"a - 7 || 0", 0}, {"10 - a", 3}, {"2 * (a + 1)", 16}, {"5 < (a + b)", 0}, {"5 >= (a + b)", 1},
-        {"20 / (a + b)", 5}, {"(a + b) * (a - b)", 40}, {"min(4, a + b)", 4},
+        {"12", 12},
+        {"0x40", 64},
+        {"0XfF", 255},
+        {"0", 0},
+        {"9223372036854775807", INT64_MAX},
+        {"-9223372036854775807 - 1", INT64_MIN},
+        {"true", 1},
+        {"false", 0},
+        {"1 + 2 * 3", 7},
+        {"(1 + 2) * 3", 9},
+        {"2 - 3 - 4", -5},
+        {"100 / 7 / 2", 7},
+        {"-7 / 2", -3},
+        {"-7 % 3", -1},
+        {"7 % -3", 1},
+        {"small % -1", 0},
+        {"1 << 4 + 1", 32},
+        {"-16 >> 2", -4},
+        {"-1 >> 62", -1},
+        {"small >> 62", -2},
+        {"1 << 62", INT64_C(1) << 62},
+        {"-1 << 3", -8},
+        {"6 & 3 | 8 ^ 12", 6},
+        {"1 | 2 ^ 3 & 5", 3},
+        {"~5", -6},
+        {"!5", 0},
+        {"!zero", 1},
+        {"- - 3", 3},
+        {"-~0", 1},
+        {"1 < 2 == true", 1},
+        {"3 > 2 > 1", 0},
+        {"1 == 1 != 0", 1},
+        {"2 && 3", 1},
+        {"0 || 5", 1},
+        {"0 || 0", 0},
+        {"a && zero", 0},
+        {"zero ? 1 : a ? 2 : 3", 2},
+        {"a ? zero ? 1 : 2 : 3", 2},
+        {"zero && 1 / zero", 0},
+        {"a || 1 / zero", 1},
+        {"a ? 5 : 1 / zero", 5},
+        {"true ? 5 : 1 / 0", 5},
+        {"false && 1 / 0", 0},
+        {"min(3, a, 5)", 3},
+        {"max(3, a, 5)", 7},
+        {"ceil_div(7, 2)", 4},
+        {"ceil_div(8, 2)", 4},
+        {"ceil_div(b, 2)", -1},
+        {"ceil_div(-7, -2)", 4},
+        {"align_up(a, 16)", 16},
+        {"align_up(-7, 4)", -4},
+        {"align_up(0, 4)", 0},
+        {"log2(1)", 0},
+        {"log2(9)", 3},
+        {"log2(big)", 62},
+        {"is_pow2(64)", 1},
+        {"is_pow2(0)", 0},
+        {"is_pow2(small)", 0},
+        {"is_pow2(6)", 0},
+        {"abs(b)", 3},
+        {"abs(a)", 7},
+        {"dev.sms", 132},
+        {"dtype == 'f16'", 1},
+        {"'bf16' != dtype", 1},
+        {"dtype == 'f32'", 0},
+        {"dtype == dtype_out", 1},
+        {"act == 'none'", 1},
+        {"(dtype) == 'f16'", 1},
+        {"kv_len.max", 4096},
+        {"kv_len.min", 0},
+        {"kv_len.sum", 4113},
+        {"kv_len.count", 3},
+        {"kv_len.blocks(16)", 2 + 256},
+        {"none.count", 0},
+        {"none.sum", 0},
+        {"none.blocks(4)", 0},
+        {"x < 1", 1},
+        {"1 < x", 0},
+        {"x == 0.5", 1},
+        {"a\t+\n1\r", 8},
+        {"2 < 3 && x > 0.25", 1},
+        {"a - 7 || 0", 0},
+        {"10 - a", 3},
+        {"2 * (a + 1)", 16},
+        {"5 < (a + b)", 0},
+        {"5 >= (a + b)", 1},
+        {"20 / (a + b)", 5},
+        {"(a + b) * (a - b)", 40},
+        {"min(4, a + b)", 4},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
         struct world *w = *state;
@@ -128,11 +196,26 @@ static void reals(void **state)
         const char *text;
         double want;
     } cases[] = {
-        {"1.5", 1.5}, {"1e-3", 1e-3}, {"1.1920929e-07", 1.1920929e-07}, {"2E+2", 200}, {"1 / 2.0", 0.5},
-        {"real(1) / 2", 0.5}, {"x + 1", 1.5}, {"1 - x", 0.5}, {"-x", -0.5}, {"abs(-x)", 0.5},
-        {"sqrt(64)", 8}, {"sqrt(2)", 1.4142135623730951}, {"min(1, x, 0.75)", 0.5}, {"max(1, x)", 1},
-        {"a ? x : 1", 0.5}, {"zero ? x : 1", 1}, {"real(big)", 9223372036854775807.}, {"2 * (x + 1)", 3},
-        {"a * x", 3.5}, {"7 / 2 + x", 3.5},
+        {"1.5", 1.5},
+        {"1e-3", 1e-3},
+        {"1.1920929e-07", 1.1920929e-07},
+        {"2E+2", 200},
+        {"1 / 2.0", 0.5},
+        {"real(1) / 2", 0.5},
+        {"x + 1", 1.5},
+        {"1 - x", 0.5},
+        {"-x", -0.5},
+        {"abs(-x)", 0.5},
+        {"sqrt(64)", 8},
+        {"sqrt(2)", 1.4142135623730951},
+        {"min(1, x, 0.75)", 0.5},
+        {"max(1, x)", 1},
+        {"a ? x : 1", 0.5},
+        {"zero ? x : 1", 1},
+        {"real(big)", 9223372036854775807.},
+        {"2 * (x + 1)", 3},
+        {"a * x", 3.5},
+        {"7 / 2 + x", 3.5},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
         struct world *w = *state;
@@ -170,7 +253,8 @@ static void compile_errors(void **state)
         {"a = b", GK_PARSE, 3, "'=' means nothing here"},
         {"a; b", GK_PARSE, 2, "';' means nothing here"},
         {"a \xC3\xA9", GK_PARSE, 3, "the byte 0xC3 means nothing here"},
-        {"1 + 9223372036854775808", GK_PARSE, 5, "9223372036854775808 does not fit a 64-bit integer"},
+        {"1 + 9223372036854775808", GK_PARSE, 5,
+         "9223372036854775808 does not fit a 64-bit integer"},
         {"0x10000000000000000", GK_PARSE, 1, "does not fit a 64-bit integer"},
         {"0x", GK_PARSE, 1, "'0x' is not a number"},
         {"0b1", GK_PARSE, 1, "'0b1' is not a number"},
@@ -191,7 +275,8 @@ static void compile_errors(void **state)
         {"log2()", GK_PARSE, 1, "log2 takes 1 argument, not 0"},
         {"log2 1", GK_NOT_FOUND, 1, "there is no name 'log2'"},
         {"max(1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17)", GK_LIMIT, 44, "more than 16 arguments"},
-        {"dtype == 'f17'", GK_NOT_FOUND, 10, "'f17' is not a value of dtype; allowed: bf16, f16, f32"},
+        {"dtype == 'f17'", GK_NOT_FOUND, 10,
+         "'f17' is not a value of dtype; allowed: bf16, f16, f32"},
         {"dtype == act", GK_PARSE, 1, "dtype and act are enums with different values"},
         {"'bf16'", GK_PARSE, 1, "'bf16' is a value of an enum"},
         {"a == 'bf16'", GK_PARSE, 6, "'bf16' is a value of an enum"},
@@ -223,7 +308,8 @@ static void compile_errors(void **state)
                      gk_status_name(cases[i].status), status ? err.text : "");
         }
         assert_null(expr);
-        snprintf(start, sizeof start, "expression '%s', column %d: ", cases[i].text, cases[i].column);
+        snprintf(start, sizeof start, "expression '%s', column %d: ", cases[i].text,
+                 cases[i].column);
         assert_contains(err.text, start);
         assert_contains(err.text, cases[i].part);
         assert_int_equal(gk_expr_compile(cases[i].text, w->scope, &expr, NULL), cases[i].status);
@@ -259,7 +345,8 @@ static void evaluation_errors(void **state)
         {"1 / (x / huge / huge / 1e300)", "a real result that is not finite"},
         {"sqrt(-x)", "a real result that is not finite (x = 0.5)"},
         {"none.max", "minimum or maximum of an empty list (none = 0 values)"},
-        {"kv_len.blocks(zero)", "blocks of a size that is not positive (zero = 0, kv_len = 3 values)"},
+        {"kv_len.blocks(zero)",
+         "blocks of a size that is not positive (zero = 0, kv_len = 3 values)"},
         {"a && 1 / zero", "division by zero (a = 7, zero = 0)"},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
@@ -295,7 +382,8 @@ static void bounds(void **state)
         for (int i = 0; i < GK_EXPR_DEPTH_MAX - 1 + level; i++) {
             gk_buf_putc(&buf, ')');
         }
-        assert_status(gk_expr_compile(buf.data, w->scope, &expr, &err), level ? GK_LIMIT : GK_OK, err);
+        assert_status(gk_expr_compile(buf.data, w->scope, &expr, &err), level ? GK_LIMIT : GK_OK,
+                      err);
         gk_expr_destroy(level ? NULL : expr);
     }
     assert_contains(err.text, "nested deeper than 64 levels");
@@ -369,7 +457,8 @@ static void uses_are_known(void **state)
 {
     struct world *w = *state;
     struct gk_expr *expr = compile(w, "b + (zero ? x : kv_len.max)");
-    const bool want[] = {false, true, true, false, false, false, false, false, false, true, false, true};
+    const bool want[] = {false, true,  true,  false, false, false,
+                         false, false, false, true,  false, true};
     for (uint32_t i = 0; i < GK_ARRAY_COUNT(want); i++) {
         assert_int_equal(gk_expr_uses(expr, i), want[i]);
     }
@@ -411,7 +500,8 @@ static void enum_results(void **state)
         struct gk_err err;
         struct gk_expr *expr = NULL;
         int64_t value = -1;
-        enum gk_status status = gk_expr_compile_enum(cases[i].text, w->scope, dtypes, 3, &expr, &err);
+        enum gk_status status =
+            gk_expr_compile_enum(cases[i].text, w->scope, dtypes, 3, &expr, &err);
         if (cases[i].error) {
             assert_int_not_equal(status, GK_OK);
             assert_contains(err.text, cases[i].error);
@@ -431,12 +521,22 @@ static void scopes(void **state)
     struct gk_err err;
     uint32_t slot = 0;
     assert_true(gk_is_name("a") && gk_is_name("_A9.b_") && gk_is_name("dev.sms"));
-    static const char *const bad[] = {"", "9a", "a.", ".a", "a.b.c", "a-b", "a b", "a.9", "\xC3\xA9",
+    static const char *const bad[] = {
+        "",
+        "9a",
+        "a.",
+        ".a",
+        "a.b.c",
+        "a-b",
+        "a b",
+        "a.9",
+        "\xC3\xA9",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.a"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
         assert_false(gk_is_name(bad[i]));
-        assert_status(gk_scope_add(scope, bad[i], GK_VALUE_INT, NULL, 0, &slot, &err), GK_INPUT, err);
+        assert_status(gk_scope_add(scope, bad[i], GK_VALUE_INT, NULL, 0, &slot, &err), GK_INPUT,
+                      err);
         assert_contains(err.text, "is not a name");
     }
     assert_true(gk_is_name("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
@@ -465,8 +565,8 @@ static void scopes(void **state)
 static void random_text(struct gk_prng *prng, int depth, bool real, struct gk_buf *buf)
 {
     static const char *const int_names[] = {"a", "b", "zero", "dev.sms", "dtype"};
-    static const char *const ops[] = {"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "<", "<=",
-                                      ">", ">=", "==", "!=", "&&", "||"};
+    static const char *const ops[] = {"+", "-", "*",  "/", "%",  "<<", ">>", "&",  "|",
+                                      "^", "<", "<=", ">", ">=", "==", "!=", "&&", "||"};
     static const char *const two[] = {"min", "max", "ceil_div", "align_up"};
     static const char *const one[] = {"log2", "is_pow2", "abs"};
     static const char *const real_two[] = {"min", "max"};
@@ -485,18 +585,24 @@ static void random_text(struct gk_prng *prng, int depth, bool real, struct gk_bu
     gk_buf_putc(buf, '(');
     switch (gk_prng_below(prng, 7)) {
     case 0:
-        gk_buf_puts(buf, real ? "-" : gk_prng_below(prng, 3) == 0 ? "~" : gk_prng_below(prng, 2) ? "!" : "-");
+        gk_buf_puts(buf, real                          ? "-"
+                         : gk_prng_below(prng, 3) == 0 ? "~"
+                         : gk_prng_below(prng, 2)      ? "!"
+                                                       : "-");
         random_text(prng, depth - 1, real, buf);
         break;
     case 1:
-        gk_buf_printf(buf, "%s(", real ? real_two[gk_prng_below(prng, 2)] : two[gk_prng_below(prng, 4)]);
+        gk_buf_printf(buf, "%s(",
+                      real ? real_two[gk_prng_below(prng, 2)] : two[gk_prng_below(prng, 4)]);
         random_text(prng, depth - 1, real, buf);
         gk_buf_puts(buf, ", ");
         random_text(prng, depth - 1, real, buf);
         gk_buf_putc(buf, ')');
         break;
     case 2:
-        gk_buf_printf(buf, "%s(", real ? (gk_prng_below(prng, 2) ? "sqrt" : "abs") : one[gk_prng_below(prng, 3)]);
+        gk_buf_printf(buf, "%s(",
+                      real ? (gk_prng_below(prng, 2) ? "sqrt" : "abs")
+                           : one[gk_prng_below(prng, 3)]);
         random_text(prng, depth - 1, real, buf);
         gk_buf_putc(buf, ')');
         break;
@@ -548,8 +654,8 @@ static int run_command(const char *const *argv)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Property: what evaluates without error gives the same value when compiled as C11 and as C++17 with every
- * warning an error, optimised and not. */
+/* Property: what evaluates without error gives the same value when compiled as C11 and as C++17
+ * with every warning an error, optimised and not. */
 static void rendered_c_agrees(void **state)
 {
     struct world *w = *state;
@@ -558,13 +664,16 @@ static void rendered_c_agrees(void **state)
     const struct gk_expr_c names = {c_name, NULL};
     struct gk_err err;
     gk_prng_init(&prng, 11, 0);
-    gk_buf_puts(&source, "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n");
+    gk_buf_puts(
+        &source,
+        "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n");
     gk_buf_puts(&source, gk_expr_c_helpers());
     gk_buf_puts(&source, gk_expr_c_helpers()); /* guarded */
-    gk_buf_puts(&source, "static int same(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }\n"
-                         "static int check(int64_t p_a, int64_t p_b, int64_t p_zero, int64_t p_sms,\n"
-                         "                 int64_t p_dtype, double p_x)\n{\n    int bad = 0;\n"
-                         "    (void)p_a; (void)p_b; (void)p_zero; (void)p_sms; (void)p_dtype; (void)p_x;\n");
+    gk_buf_puts(&source,
+                "static int same(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }\n"
+                "static int check(int64_t p_a, int64_t p_b, int64_t p_zero, int64_t p_sms,\n"
+                "                 int64_t p_dtype, double p_x)\n{\n    int bad = 0;\n"
+                "    (void)p_a; (void)p_b; (void)p_zero; (void)p_sms; (void)p_dtype; (void)p_x;\n");
     int kept = 0, faulted = 0;
     while (kept < RANDOM_COUNT) {
         struct gk_expr *expr = NULL;
@@ -596,27 +705,32 @@ static void rendered_c_agrees(void **state)
     }
     assert_true(faulted > 20); /* the generator does reach errors */
     /* The square root without a library is the nearest double, as the library's is. */
-    gk_buf_puts(&source, "    return bad;\n}\nstatic int check_roots(void)\n{\n"
-                         "    uint64_t bits = 88172645463325252u;\n    int bad = 0, i;\n"
-                         "    for (i = 0; i < 200000; i++) {\n        double a;\n"
-                         "        bits ^= bits << 13; bits ^= bits >> 7; bits ^= bits << 17;\n"
-                         "        uint64_t real = bits & 0x7fdfffffffffffffu;\n"
-                         "        memcpy(&a, &real, sizeof a);\n"
-                         "        if (a >= 2.3e-308) { bad += !same(gk_x_sqrt(a), sqrt(a)); }\n    }\n"
-                         "    if (bad) { printf(\"%d roots\\n\", bad); }\n    return bad;\n}\n"
-                         "int main(int argc, char **argv)\n{\n    (void)argv;\n    if (check_roots()) { return 1; }\n"
-                         "    return check(6 + argc, -4 + argc, argc - 1, 131 + argc, argc, 0.5 * argc) != 0;\n}\n");
+    gk_buf_puts(
+        &source,
+        "    return bad;\n}\nstatic int check_roots(void)\n{\n"
+        "    uint64_t bits = 88172645463325252u;\n    int bad = 0, i;\n"
+        "    for (i = 0; i < 200000; i++) {\n        double a;\n"
+        "        bits ^= bits << 13; bits ^= bits >> 7; bits ^= bits << 17;\n"
+        "        uint64_t real = bits & 0x7fdfffffffffffffu;\n"
+        "        memcpy(&a, &real, sizeof a);\n"
+        "        if (a >= 2.3e-308) { bad += !same(gk_x_sqrt(a), sqrt(a)); }\n    }\n"
+        "    if (bad) { printf(\"%d roots\\n\", bad); }\n    return bad;\n}\n"
+        "int main(int argc, char **argv)\n{\n    (void)argv;\n    if (check_roots()) { return 1; "
+        "}\n"
+        "    return check(6 + argc, -4 + argc, argc - 1, 131 + argc, argc, 0.5 * argc) != 0;\n}\n");
     assert_ok(gk_file_store("test_expr_c.c", source.data, source.size, &err), err);
     static const char *const levels[] = {"-O0", "-O2"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(levels); i++) {
-        const char *const c[] = {"cc", "-std=c11", "-Wall", "-Wextra", "-Werror", levels[i], "-o",
-                                 "test_expr_c", "test_expr_c.c", "-lm", NULL};
+        const char *const c[] = {"cc",      "-std=c11", "-Wall",       "-Wextra",       "-Werror",
+                                 levels[i], "-o",       "test_expr_c", "test_expr_c.c", "-lm",
+                                 NULL};
         assert_int_equal(run_command(c), 0);
         const char *const run[] = {"./test_expr_c", NULL};
         assert_int_equal(run_command(run), 0);
     }
-    const char *const cpp[] = {"c++", "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O0",
-                               "-o", "test_expr_c", "test_expr_c.c", "-lm", NULL};
+    const char *const cpp[] = {"c++",           "-x",      "c++", "-std=c++17", "-Wall",
+                               "-Wextra",       "-Werror", "-O0", "-o",         "test_expr_c",
+                               "test_expr_c.c", "-lm",     NULL};
     assert_int_equal(run_command(cpp), 0);
     const char *const run[] = {"./test_expr_c", NULL};
     assert_int_equal(run_command(run), 0);
@@ -644,7 +758,8 @@ static void rendered_text(void **state)
     struct world *w = *state;
     assert_renders(w, "ceil_div(a, 16) * b", "(gk_x_ceil_div(p_a, INT64_C(16)) * p_b)");
     assert_renders(w, "dtype == 'f16' && a % 2 == 0",
-                   "(((p_dtype == INT64_C(1)) && (gk_x_mod(p_a, INT64_C(2)) == INT64_C(0))) ? INT64_C(1) : INT64_C(0))");
+                   "(((p_dtype == INT64_C(1)) && (gk_x_mod(p_a, INT64_C(2)) == INT64_C(0))) ? "
+                   "INT64_C(1) : INT64_C(0))");
     assert_renders(w, "a == a", "INT64_C(1)");
     assert_renders(w, "a ? 1 / 0 : 2 * 1024", "((p_a != INT64_C(0)) ? INT64_C(0) : INT64_C(2048))");
     assert_renders(w, "kv_len.max + kv_len.count", "(p_kv_len.max + p_kv_len.count)");
@@ -671,11 +786,16 @@ static void rendered_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers),       cmocka_unit_test(reals),
-        cmocka_unit_test(compile_errors), cmocka_unit_test(evaluation_errors),
-        cmocka_unit_test(bounds),         cmocka_unit_test(uses_are_known),
-        cmocka_unit_test(enum_results),   cmocka_unit_test(scopes),
-        cmocka_unit_test(rendered_c_agrees), cmocka_unit_test(rendered_text),
+        cmocka_unit_test(integers),
+        cmocka_unit_test(reals),
+        cmocka_unit_test(compile_errors),
+        cmocka_unit_test(evaluation_errors),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(uses_are_known),
+        cmocka_unit_test(enum_results),
+        cmocka_unit_test(scopes),
+        cmocka_unit_test(rendered_c_agrees),
+        cmocka_unit_test(rendered_text),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -13,7 +13,7 @@
 
 /* From the reference program (b2sum -l 256). */
 #define HASH_EMPTY "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8"
-#define HASH_ABC "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319"
+#define HASH_ABC   "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319"
 
 static void known_answers(void **state)
 {
@@ -98,8 +98,10 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(hex_is_strict),
-        cmocka_unit_test(parts_do_not_run_together), cmocka_unit_test(files),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(hex_is_strict),
+        cmocka_unit_test(parts_do_not_run_together),
+        cmocka_unit_test(files),
         cmocka_unit_test(random_bytes_differ),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -75,10 +75,18 @@ static void refusals_name_the_place(void **state)
 static void utf8_is_checked(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\x80",         "\xC0\x80",         "\xC1\xBF",
-                                      "\xE0\x9F\xBF", "\xED\xA0\x80",     "\xF0\x8F\xBF\xBF",
-                                      "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xC3",
-                                      "\xE2\x82",     "\xFF",             "\xE2(\xA1"};
+    static const char *const bad[] = {"\x80",
+                                      "\xC0\x80",
+                                      "\xC1\xBF",
+                                      "\xE0\x9F\xBF",
+                                      "\xED\xA0\x80",
+                                      "\xF0\x8F\xBF\xBF",
+                                      "\xF4\x90\x80\x80",
+                                      "\xF5\x80\x80\x80",
+                                      "\xC3",
+                                      "\xE2\x82",
+                                      "\xFF",
+                                      "\xE2(\xA1"};
     size_t at = 0;
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
         char text[16];
@@ -86,7 +94,8 @@ static void utf8_is_checked(void **state)
         assert_false(gk_utf8_check(text, (size_t)size, &at));
         assert_int_equal(at, 2);
     }
-    const char *good = "a\xC2\x80\xC3\xA9\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xF0\x90\x80\x80\xF4\x8F\xBF\xBF";
+    const char *good =
+        "a\xC2\x80\xC3\xA9\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xF0\x90\x80\x80\xF4\x8F\xBF\xBF";
     assert_true(gk_utf8_check(good, strlen(good), &at));
     assert_refused("{\"a\":\"\xff\"}", 9, GK_PARSE, "not UTF-8: byte 0xFF at offset 6");
     char text[] = "x\xff\xc3\xa9\xc3";
@@ -176,9 +185,10 @@ static void pretty_text(void **state)
     struct gk_buf buf = {0};
     struct gk_err err;
     assert_ok(gk_json_pretty(json, &buf, &err), err);
-    assert_string_equal(gk_buf_text(&buf),
-                        "{\n  \"b\": [1, 2],\n  \"a\": {\n    \"x\": [\n      {\n        \"y\": 1.5\n"
-                        "      }\n    ]\n  },\n  \"c\": {},\n  \"d\": []\n}");
+    assert_string_equal(
+        gk_buf_text(&buf),
+        "{\n  \"b\": [1, 2],\n  \"a\": {\n    \"x\": [\n      {\n        \"y\": 1.5\n"
+        "      }\n    ]\n  },\n  \"c\": {},\n  \"d\": []\n}");
     struct gk_json *back = parse(gk_buf_text(&buf));
     assert_true(gk_json_equal(json, back));
     gk_json_free(back);
@@ -190,12 +200,30 @@ static void pretty_text(void **state)
 static void reals_are_shortest(void **state)
 {
     (void)state;
-    static const double known[] = {1,     0.1,     1.5,      1e30,    5e-324, DBL_MAX, DBL_MIN,
-                                   1 / 3., 123456789012345678., 2.2250738585072011e-308, 0x1p-23, -7.25};
-    static const char *const texts[] = {"1", "0.1", "1.5", "1e+30", "5e-324",
-                                        "1.7976931348623157e+308", "2.2250738585072014e-308",
-                                        "0.3333333333333333", "1.2345678901234568e+17",
-                                        "2.225073858507201e-308", "1.1920928955078125e-07", "-7.25"};
+    static const double known[] = {1,
+                                   0.1,
+                                   1.5,
+                                   1e30,
+                                   5e-324,
+                                   DBL_MAX,
+                                   DBL_MIN,
+                                   1 / 3.,
+                                   123456789012345678.,
+                                   2.2250738585072011e-308,
+                                   0x1p-23,
+                                   -7.25};
+    static const char *const texts[] = {"1",
+                                        "0.1",
+                                        "1.5",
+                                        "1e+30",
+                                        "5e-324",
+                                        "1.7976931348623157e+308",
+                                        "2.2250738585072014e-308",
+                                        "0.3333333333333333",
+                                        "1.2345678901234568e+17",
+                                        "2.225073858507201e-308",
+                                        "1.1920928955078125e-07",
+                                        "-7.25"};
     char text[32], shorter[400];
     for (size_t i = 0; i < GK_ARRAY_COUNT(known); i++) {
         gk_real_text(known[i], text);
@@ -292,7 +320,8 @@ static void text_and_value_are_inverse(void **state)
 static void values_are_lent(void **state)
 {
     (void)state;
-    struct gk_json *json = parse("{\"z\":1,\"i\":-5,\"r\":2.5,\"s\":\"t\",\"b\":true,\"l\":[7,8],\"n\":null}");
+    struct gk_json *json =
+        parse("{\"z\":1,\"i\":-5,\"r\":2.5,\"s\":\"t\",\"b\":true,\"l\":[7,8],\"n\":null}");
     const char *key = NULL;
     assert_int_equal(gk_json_count(json), 7);
     assert_int_equal(gk_json_get_int(json, "i", 0), -5);
@@ -370,7 +399,8 @@ static void building_never_leaks(void **state)
     assert_true(gk_json_set(object, "l", gk_json_new_array()));
     assert_true(gk_json_push(gk_json_get_mutable(object, "l"), gk_json_new_null()));
     char *text = gk_json_text(object);
-    assert_string_equal(text, "{\"b\":true,\"i\":1,\"l\":[null],\"nan\":null,\"r\":0.5,\"s\":\"bad ? byte\"}");
+    assert_string_equal(
+        text, "{\"b\":true,\"i\":1,\"l\":[null],\"nan\":null,\"r\":0.5,\"s\":\"bad ? byte\"}");
     free(text);
     gk_json_free(object);
     gk_json_free(NULL);
@@ -455,12 +485,18 @@ static void store_replaces_whole_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals_name_the_place), cmocka_unit_test(utf8_is_checked),
-        cmocka_unit_test(nesting_is_bounded),      cmocka_unit_test(writing_is_bounded_too),
-        cmocka_unit_test(canonical_text),          cmocka_unit_test(pretty_text),
-        cmocka_unit_test(reals_are_shortest),      cmocka_unit_test(text_and_value_are_inverse),
-        cmocka_unit_test(values_are_lent),             cmocka_unit_test(needs_name_the_place),
-        cmocka_unit_test(building_never_leaks),    cmocka_unit_test(shown_values_are_short),
+        cmocka_unit_test(refusals_name_the_place),
+        cmocka_unit_test(utf8_is_checked),
+        cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(writing_is_bounded_too),
+        cmocka_unit_test(canonical_text),
+        cmocka_unit_test(pretty_text),
+        cmocka_unit_test(reals_are_shortest),
+        cmocka_unit_test(text_and_value_are_inverse),
+        cmocka_unit_test(values_are_lent),
+        cmocka_unit_test(needs_name_the_place),
+        cmocka_unit_test(building_never_leaks),
+        cmocka_unit_test(shown_values_are_short),
         cmocka_unit_test(odd_files_are_refused_by_name),
         cmocka_unit_test(store_replaces_whole_files),
     };

@@ -73,17 +73,22 @@ static void assert_refused(const struct gk_op_fields *op, const char *text, cons
 static void canonical_leaves_defaults_out(void **state)
 {
     (void)state;
-    assert_canonical(&ops.gemm, "{\"N\":4096,\"M\":16,\"K\":512}", "gemm{\"K\":512,\"M\":16,\"N\":4096}");
-    assert_canonical(&ops.gemm,
-                     "{\"M\":16,\"N\":64,\"K\":512,\"batch\":1,\"dtype\":\"bf16\",\"dtype_out\":\"bf16\","
-                     "\"ldc\":64,\"alpha\":1,\"bias\":false,\"act\":\"none\"}",
-                     "gemm{\"K\":512,\"M\":16,\"N\":64}");
+    assert_canonical(&ops.gemm, "{\"N\":4096,\"M\":16,\"K\":512}",
+                     "gemm{\"K\":512,\"M\":16,\"N\":4096}");
+    assert_canonical(
+        &ops.gemm,
+        "{\"M\":16,\"N\":64,\"K\":512,\"batch\":1,\"dtype\":\"bf16\",\"dtype_out\":\"bf16\","
+        "\"ldc\":64,\"alpha\":1,\"bias\":false,\"act\":\"none\"}",
+        "gemm{\"K\":512,\"M\":16,\"N\":64}");
     /* A default that is computed is compared as computed. */
-    assert_canonical(&ops.gemm, "{\"M\":1,\"N\":64,\"K\":1,\"dtype\":\"f16\",\"dtype_out\":\"f16\",\"ldc\":80}",
-                     "gemm{\"K\":1,\"M\":1,\"N\":64,\"dtype\":\"f16\",\"ldc\":80}");
-    assert_canonical(&ops.gemm, "{\"M\":1,\"N\":64,\"K\":1,\"dtype\":\"f16\",\"dtype_out\":\"bf16\"}",
+    assert_canonical(
+        &ops.gemm, "{\"M\":1,\"N\":64,\"K\":1,\"dtype\":\"f16\",\"dtype_out\":\"f16\",\"ldc\":80}",
+        "gemm{\"K\":1,\"M\":1,\"N\":64,\"dtype\":\"f16\",\"ldc\":80}");
+    assert_canonical(&ops.gemm,
+                     "{\"M\":1,\"N\":64,\"K\":1,\"dtype\":\"f16\",\"dtype_out\":\"bf16\"}",
                      "gemm{\"K\":1,\"M\":1,\"N\":64,\"dtype\":\"f16\",\"dtype_out\":\"bf16\"}");
-    assert_canonical(&ops.gemm, "{\"M\":1,\"N\":1,\"K\":1,\"alpha\":2,\"bias\":true,\"act\":\"gelu\"}",
+    assert_canonical(&ops.gemm,
+                     "{\"M\":1,\"N\":1,\"K\":1,\"alpha\":2,\"bias\":true,\"act\":\"gelu\"}",
                      "gemm{\"K\":1,\"M\":1,\"N\":1,\"act\":\"gelu\",\"alpha\":2.0,\"bias\":true}");
     assert_canonical(&ops.gemm, "{\"M\":1,\"N\":1,\"K\":1,\"alpha\":2.0}",
                      "gemm{\"K\":1,\"M\":1,\"N\":1,\"alpha\":2.0}");
@@ -96,7 +101,8 @@ static void canonical_leaves_defaults_out(void **state)
 static void slots_are_filled(void **state)
 {
     (void)state;
-    struct gk_problem p = read(&ops.gemm, "{\"M\":3,\"N\":5,\"K\":7,\"batch\":2,\"dtype\":\"f16\"}");
+    struct gk_problem p =
+        read(&ops.gemm, "{\"M\":3,\"N\":5,\"K\":7,\"batch\":2,\"dtype\":\"f16\"}");
     const struct gk_scope *scope = ops.gemm.scope;
     assert_int_equal(p.slot_count, gk_scope_count(scope));
     assert_int_equal(p.slots[gk_scope_find(scope, "M")->slot].i, 3);
@@ -113,23 +119,26 @@ static void slots_are_filled(void **state)
 static void each_mistake_is_told_once(void **state)
 {
     (void)state;
-    assert_refused(&ops.gemm, "[1]", "f: row 3: [1] where an object of the fields of gemm is needed");
-    assert_refused(&ops.gemm, "{\"M\":1,\"N\":1,\"K\":1,\"m\":2}",
-                   "f: row 3: gemm has no field 'm'; its fields: M, N, K, batch, dtype, dtype_out, ldc, "
-                   "alpha, bias, act");
+    assert_refused(&ops.gemm, "[1]",
+                   "f: row 3: [1] where an object of the fields of gemm is needed");
+    assert_refused(
+        &ops.gemm, "{\"M\":1,\"N\":1,\"K\":1,\"m\":2}",
+        "f: row 3: gemm has no field 'm'; its fields: M, N, K, batch, dtype, dtype_out, ldc, "
+        "alpha, bias, act");
     /* ldc's default needs N and so stays silent; so does everything after it. */
     assert_refused(&ops.gemm, "{\"M\":0,\"N\":\"x\"}",
                    "f: row 3: field M is 0; allowed: an integer from 1 to 1099511627776|"
                    "f: row 3: field N is \"x\"; allowed: an integer from 1 to 1099511627776|"
                    "f: row 3: field K is missing; allowed: an integer from 1 to 1099511627776");
-    assert_refused(&ops.gemm,
-                   "{\"M\":1.0,\"N\":1,\"K\":true,\"dtype\":\"bf17\",\"alpha\":\"1\",\"bias\":1,\"act\":null}",
-                   "f: row 3: field M is 1.0; allowed: an integer from 1 to 1099511627776|"
-                   "f: row 3: field K is true; allowed: an integer from 1 to 1099511627776|"
-                   "f: row 3: field dtype is \"bf17\"; allowed: one of \"bf16\", \"f16\", \"e4m3\", \"f32\"|"
-                   "f: row 3: field alpha is \"1\"; allowed: a number from -1e+30 to 1e+30|"
-                   "f: row 3: field bias is 1; allowed: true or false|"
-                   "f: row 3: field act is null; allowed: one of \"none\", \"gelu\", \"silu\"");
+    assert_refused(
+        &ops.gemm,
+        "{\"M\":1.0,\"N\":1,\"K\":true,\"dtype\":\"bf17\",\"alpha\":\"1\",\"bias\":1,\"act\":null}",
+        "f: row 3: field M is 1.0; allowed: an integer from 1 to 1099511627776|"
+        "f: row 3: field K is true; allowed: an integer from 1 to 1099511627776|"
+        "f: row 3: field dtype is \"bf17\"; allowed: one of \"bf16\", \"f16\", \"e4m3\", \"f32\"|"
+        "f: row 3: field alpha is \"1\"; allowed: a number from -1e+30 to 1e+30|"
+        "f: row 3: field bias is 1; allowed: true or false|"
+        "f: row 3: field act is null; allowed: one of \"none\", \"gelu\", \"silu\"");
     assert_refused(&ops.gemm, "{\"M\":1,\"N\":1,\"K\":1,\"alpha\":1e31}",
                    "f: row 3: field alpha is 1e+31; allowed: a number from -1e+30 to 1e+30");
     assert_refused(&ops.gemm, "{\"M\":[1,2],\"N\":1,\"K\":1}",
@@ -139,18 +148,21 @@ static void each_mistake_is_told_once(void **state)
 static void rules_name_themselves(void **state)
 {
     (void)state;
-    assert_refused(&ops.gemm, "{\"M\":4,\"N\":64,\"K\":1,\"ldc\":63}",
-                   "f: row 3: breaks 'ldc_covers': ldc >= N (ldc = 63, N = 64): a row of C must fit between "
-                   "two rows");
-    assert_refused(&ops.gemm, "{\"M\":1099511627776,\"N\":2,\"K\":1,\"ldc\":1}",
-                   "f: row 3: breaks 'ldc_covers': ldc >= N (ldc = 1, N = 2): a row of C must fit between "
-                   "two rows");
+    assert_refused(
+        &ops.gemm, "{\"M\":4,\"N\":64,\"K\":1,\"ldc\":63}",
+        "f: row 3: breaks 'ldc_covers': ldc >= N (ldc = 63, N = 64): a row of C must fit between "
+        "two rows");
+    assert_refused(
+        &ops.gemm, "{\"M\":1099511627776,\"N\":2,\"K\":1,\"ldc\":1}",
+        "f: row 3: breaks 'ldc_covers': ldc >= N (ldc = 1, N = 2): a row of C must fit between "
+        "two rows");
     assert_refused(&ops.gemm, "{\"M\":1099511627776,\"N\":2,\"K\":1}",
                    "f: row 3: breaks 'fits': elements <= 1 << 40 (elements = 2199023255552)");
     /* A derived name that overflows is told, and the constraint over it stays silent. */
-    assert_refused(&ops.gemm, "{\"M\":1099511627776,\"N\":1099511627776,\"K\":1}",
-                   "f: row 3: elements: expression 'batch * M * ldc': integer overflow (64 bits) (batch = 1, "
-                   "M = 1099511627776, ldc = 1099511627776)");
+    assert_refused(
+        &ops.gemm, "{\"M\":1099511627776,\"N\":1099511627776,\"K\":1}",
+        "f: row 3: elements: expression 'batch * M * ldc': integer overflow (64 bits) (batch = 1, "
+        "M = 1099511627776, ldc = 1099511627776)");
 }
 
 static void series_forms(void **state)
@@ -160,15 +172,16 @@ static void series_forms(void **state)
                      "attn{\"batch\":2,\"kv_len\":{\"each\":[17,4096]}}");
     assert_canonical(&ops.attn, "{\"batch\":2,\"kv_len\":{\"each\":[17,4096]}}",
                      "attn{\"batch\":2,\"kv_len\":{\"each\":[17,4096]}}");
-    /* The default of a list is one value for every entry, and counts as the default however written. */
+    /* The default of a list is one value for every entry, and counts as the default however
+     * written. */
     assert_canonical(&ops.attn, "{\"batch\":2}", "attn{\"batch\":2}");
     assert_canonical(&ops.attn, "{\"batch\":2,\"kv_len\":[128,128],\"window\":128,\"marks\":[]}",
                      "attn{\"batch\":2}");
     assert_canonical(&ops.attn, "{\"batch\":2,\"marks\":[1]}",
                      "attn{\"batch\":2,\"marks\":{\"each\":[1]}}");
-    assert_canonical(&ops.attn,
-                     "{\"batch\":2,\"kv_len\":{\"seed\":5,\"min\":0,\"draw\":\"uniform\",\"max\":9}}",
-                     "attn{\"batch\":2,\"kv_len\":{\"draw\":\"uniform\",\"max\":9,\"min\":0,\"seed\":5}}");
+    assert_canonical(
+        &ops.attn, "{\"batch\":2,\"kv_len\":{\"seed\":5,\"min\":0,\"draw\":\"uniform\",\"max\":9}}",
+        "attn{\"batch\":2,\"kv_len\":{\"draw\":\"uniform\",\"max\":9,\"min\":0,\"seed\":5}}");
     struct gk_problem p = read(&ops.attn, "{\"batch\":3,\"kv_len\":[5,0,9]}");
     assert_int_equal(p.series[1].count, 3);
     assert_int_equal(p.series[1].values[2], 9);
@@ -184,7 +197,8 @@ static void series_forms(void **state)
 static void draws_are_the_same_everywhere(void **state)
 {
     (void)state;
-    const char *text = "{\"batch\":1000,\"kv_len\":{\"draw\":\"uniform\",\"min\":10,\"max\":19,\"seed\":1}}";
+    const char *text =
+        "{\"batch\":1000,\"kv_len\":{\"draw\":\"uniform\",\"min\":10,\"max\":19,\"seed\":1}}";
     struct gk_problem a = read(&ops.attn, text), b = read(&ops.attn, text), c;
     assert_memory_equal(a.series[1].values, b.series[1].values, 1000 * sizeof(int64_t));
     int counts[10] = {0};
@@ -200,7 +214,8 @@ static void draws_are_the_same_everywhere(void **state)
     for (size_t i = 0; i < GK_ARRAY_COUNT(first); i++) {
         assert_int_equal(a.series[1].values[i], first[i]);
     }
-    c = read(&ops.attn, "{\"batch\":1000,\"kv_len\":{\"draw\":\"uniform\",\"min\":10,\"max\":19,\"seed\":2}}");
+    c = read(&ops.attn,
+             "{\"batch\":1000,\"kv_len\":{\"draw\":\"uniform\",\"min\":10,\"max\":19,\"seed\":2}}");
     assert_memory_not_equal(a.series[1].values, c.series[1].values, 1000 * sizeof(int64_t));
     gk_problem_fini(&a);
     gk_problem_fini(&b);
@@ -210,8 +225,9 @@ static void draws_are_the_same_everywhere(void **state)
 static void series_mistakes(void **state)
 {
     (void)state;
-    const char *forms = "{\"each\": [..]} with integers from 0 to 65536, or {\"draw\": \"uniform\", \"min\": .., "
-                        "\"max\": .., \"seed\": ..}";
+    const char *forms =
+        "{\"each\": [..]} with integers from 0 to 65536, or {\"draw\": \"uniform\", \"min\": .., "
+        "\"max\": .., \"seed\": ..}";
     char want[512];
     assert_refused(&ops.attn, "{\"batch\":2,\"kv_len\":[1]}",
                    "f: row 3: field kv_len has 1 entries; 2 (batch) are needed");
@@ -219,9 +235,13 @@ static void series_mistakes(void **state)
                    "f: row 3: field kv_len, entry 1 is -1; allowed: an integer from 0 to 65536");
     assert_refused(&ops.attn, "{\"batch\":1,\"kv_len\":{\"each\":[1.5]}}",
                    "f: row 3: field kv_len, entry 0 is 1.5; allowed: an integer from 0 to 65536");
-    static const char *const odd[] = {"17", "{\"each\":[1],\"x\":1}", "{\"each\":1}", "{}",
-                                      "{\"draw\":\"normal\"}",
-                                      "{\"draw\":\"uniform\",\"max\":1,\"min\":1,\"seed\":1,\"std\":2}"};
+    static const char *const odd[] = {
+        "17",
+        "{\"each\":[1],\"x\":1}",
+        "{\"each\":1}",
+        "{}",
+        "{\"draw\":\"normal\"}",
+        "{\"draw\":\"uniform\",\"max\":1,\"min\":1,\"seed\":1,\"std\":2}"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(odd); i++) {
         char text[128];
         snprintf(text, sizeof text, "{\"batch\":1,\"kv_len\":%s}", odd[i]);
@@ -232,12 +252,15 @@ static void series_mistakes(void **state)
         snprintf(want, sizeof want, "f: row 3: field kv_len is %s; allowed: %s", shown, forms);
         assert_refused(&ops.attn, text, want);
     }
-    assert_refused(&ops.attn, "{\"batch\":1,\"kv_len\":{\"draw\":\"uniform\",\"min\":5,\"max\":4,\"seed\":1}}",
+    assert_refused(&ops.attn,
+                   "{\"batch\":1,\"kv_len\":{\"draw\":\"uniform\",\"min\":5,\"max\":4,\"seed\":1}}",
                    "f: row 3: field kv_len: draw: \"max\" is 4; 5 to 65536 is allowed");
     assert_refused(&ops.attn, "{\"batch\":1,\"kv_len\":{\"draw\":\"uniform\",\"min\":0,\"max\":4}}",
                    "f: row 3: field kv_len: draw: \"seed\" is missing; an integer is needed");
-    assert_refused(&ops.attn, "{\"batch\":1,\"marks\":{\"draw\":\"uniform\",\"min\":1,\"max\":4,\"seed\":1}}",
-                   "f: row 3: field marks: a draw needs a number of entries, and the field declares none: give "
+    assert_refused(&ops.attn,
+                   "{\"batch\":1,\"marks\":{\"draw\":\"uniform\",\"min\":1,\"max\":4,\"seed\":1}}",
+                   "f: row 3: field marks: a draw needs a number of entries, and the field "
+                   "declares none: give "
                    "{\"each\": [..]}");
     /* batch is wrong: nothing is said of what depends on it. */
     assert_refused(&ops.attn, "{\"batch\":0,\"kv_len\":[1]}",
@@ -290,8 +313,9 @@ static void all_fields_as_json(void **state)
     struct gk_problem p = read(&ops.gemm, "{\"M\":1,\"N\":2,\"K\":3}");
     struct gk_json *json = gk_problem_to_json(&p);
     char *text = gk_json_text(json);
-    assert_string_equal(text, "{\"K\":3,\"M\":1,\"N\":2,\"act\":\"none\",\"alpha\":1.0,\"batch\":1,\"bias\":false,"
-                              "\"dtype\":\"bf16\",\"dtype_out\":\"bf16\",\"ldc\":2}");
+    assert_string_equal(
+        text, "{\"K\":3,\"M\":1,\"N\":2,\"act\":\"none\",\"alpha\":1.0,\"batch\":1,\"bias\":false,"
+              "\"dtype\":\"bf16\",\"dtype_out\":\"bf16\",\"ldc\":2}");
     free(text);
     gk_json_free(json);
     gk_problem_fini(&p);
@@ -301,8 +325,9 @@ static void labels(void **state)
 {
     (void)state;
     char label[64], tiny[12];
-    struct gk_problem p = read(&ops.gemm, "{\"M\":16,\"N\":4096,\"K\":512,\"dtype\":\"f16\",\"act\":\"gelu\","
-                                          "\"bias\":true,\"alpha\":0.5}");
+    struct gk_problem p =
+        read(&ops.gemm, "{\"M\":16,\"N\":4096,\"K\":512,\"dtype\":\"f16\",\"act\":\"gelu\","
+                        "\"bias\":true,\"alpha\":0.5}");
     gk_problem_label(&p, label, sizeof label);
     assert_string_equal(label, "M=16 N=4096 K=512 f16 alpha=0.5 bias act=gelu");
     gk_problem_label(&p, tiny, sizeof tiny);
@@ -330,7 +355,8 @@ static void identity_is_by_value(void **state)
         struct gk_buf forward = {0}, backward = {0};
         for (int i = 0; i < 5; i++) {
             gk_buf_printf(&forward, "%s\"%s\":%" PRId64, i ? "," : "{", order[i], values[i]);
-            gk_buf_printf(&backward, "%s\"%s\":%" PRId64, i ? "," : "{", order[4 - i], values[4 - i]);
+            gk_buf_printf(&backward, "%s\"%s\":%" PRId64, i ? "," : "{", order[4 - i],
+                          values[4 - i]);
         }
         gk_buf_putc(&forward, '}');
         gk_buf_puts(&backward, ",\"dtype\":\"bf16\"}");
@@ -370,11 +396,16 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonical_leaves_defaults_out), cmocka_unit_test(slots_are_filled),
-        cmocka_unit_test(each_mistake_is_told_once),     cmocka_unit_test(rules_name_themselves),
-        cmocka_unit_test(series_forms),                  cmocka_unit_test(draws_are_the_same_everywhere),
-        cmocka_unit_test(series_mistakes),               cmocka_unit_test(texts_of_others_are_refused),
-        cmocka_unit_test(all_fields_as_json),            cmocka_unit_test(labels),
+        cmocka_unit_test(canonical_leaves_defaults_out),
+        cmocka_unit_test(slots_are_filled),
+        cmocka_unit_test(each_mistake_is_told_once),
+        cmocka_unit_test(rules_name_themselves),
+        cmocka_unit_test(series_forms),
+        cmocka_unit_test(draws_are_the_same_everywhere),
+        cmocka_unit_test(series_mistakes),
+        cmocka_unit_test(texts_of_others_are_refused),
+        cmocka_unit_test(all_fields_as_json),
+        cmocka_unit_test(labels),
         cmocka_unit_test(identity_is_by_value),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,5 +1,5 @@
-/* core/record: names, life, exact JSON over random records, every refusal. Writes test_record.jsonl, which
- * another case validates against schemas/record.schema.json. */
+/* core/record: names, life, exact JSON over random records, every refusal. Writes
+ * test_record.jsonl, which another case validates against schemas/record.schema.json. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,13 +185,16 @@ static void assert_same(const struct gk_record *a, const struct gk_record *b)
         assert_string_equal(x->name, y->name);
         assert_string_equal(x->tensor, y->tensor);
         assert_int_equal(x->passed, y->passed);
-        assert_true(x->compared == y->compared && x->failed == y->failed && x->worst_index == y->worst_index);
-        assert_true(same_real(x->worst_got, y->worst_got) && same_real(x->worst_want, y->worst_want) &&
-                    same_real(x->worst_bound, y->worst_bound) && same_real(x->norm_error, y->norm_error));
+        assert_true(x->compared == y->compared && x->failed == y->failed &&
+                    x->worst_index == y->worst_index);
+        assert_true(
+            same_real(x->worst_got, y->worst_got) && same_real(x->worst_want, y->worst_want) &&
+            same_real(x->worst_bound, y->worst_bound) && same_real(x->norm_error, y->norm_error));
     }
     assert_int_equal(a->input_set, b->input_set);
     assert_int_equal(a->compile_cached, b->compile_cached);
-    assert_true(a->compile_ns == b->compile_ns && a->verify_ns == b->verify_ns && a->measure_ns == b->measure_ns);
+    assert_true(a->compile_ns == b->compile_ns && a->verify_ns == b->verify_ns &&
+                a->measure_ns == b->measure_ns);
     assert_true(gk_hash_equal(&a->code_id, &b->code_id));
     assert_int_equal(a->counts == NULL, b->counts == NULL);
     assert_true(!a->counts || gk_json_equal(a->counts, b->counts));
@@ -240,8 +243,8 @@ static void json_is_exact(void **state)
     gk_buf_fini(&lines);
 }
 
-/* Replaces the member `key` by the JSON text (or takes `text` as the member of rungs[0] or kernels[0]) and
- * demands the message. */
+/* Replaces the member `key` by the JSON text (or takes `text` as the member of rungs[0] or
+ * kernels[0]) and demands the message. */
 static void assert_refused(const char *list, const char *key, const char *text, const char *want,
                            struct gk_buf *invalid)
 {
@@ -275,22 +278,32 @@ static void refusals_name_the_member(void **state)
     assert_refused(NULL, "failure", "\"bad\"", "record: failure 'bad' is not known", &bad);
     assert_refused(NULL, "failure", "7", "record: \"failure\" is 7; a string is needed", &bad);
     assert_refused(NULL, "message", "7", "record: \"message\" is 7; a string is needed", &bad);
-    assert_refused(NULL, "modelled", "1", "record: \"modelled\" is 1; true or false is needed", &bad);
+    assert_refused(NULL, "modelled", "1", "record: \"modelled\" is 1; true or false is needed",
+                   &bad);
     assert_refused(NULL, "time_ns", "-1", "record: \"time_ns\" is -1; at least 0 is allowed", &bad);
-    assert_refused(NULL, "plan_ns", "\"1\"", "record: \"plan_ns\" is \"1\"; a number is needed", &bad);
-    assert_refused(NULL, "samples_ns", "[1.5,null]", "record: samples_ns[1] is null; a time in ns is needed", &bad);
-    assert_refused(NULL, "samples_ns", "{}", "record: \"samples_ns\" is {}; a list is needed", &bad);
-    assert_refused(NULL, "kernels", "[0,0,0,0,0,0,0,0,0]", "record: \"kernels\" has 9 entries; at most 8", &bad);
-    assert_refused(NULL, "kernels", "[0]", "record: kernels: an integer where an object is needed", &bad);
+    assert_refused(NULL, "plan_ns", "\"1\"", "record: \"plan_ns\" is \"1\"; a number is needed",
+                   &bad);
+    assert_refused(NULL, "samples_ns", "[1.5,null]",
+                   "record: samples_ns[1] is null; a time in ns is needed", &bad);
+    assert_refused(NULL, "samples_ns", "{}", "record: \"samples_ns\" is {}; a list is needed",
+                   &bad);
+    assert_refused(NULL, "kernels", "[0,0,0,0,0,0,0,0,0]",
+                   "record: \"kernels\" has 9 entries; at most 8", &bad);
+    assert_refused(NULL, "kernels", "[0]", "record: kernels: an integer where an object is needed",
+                   &bad);
     assert_refused(NULL, "input_set", "-1", "record: \"input_set\" is -1; 0 to", &bad);
     assert_refused(NULL, "code_id", "\"abc\"", "record: code_id 'abc' is not 64 hex digits", &bad);
     assert_refused(NULL, "counts", "[]", "record: \"counts\" is []; an object is needed", &bad);
     assert_refused(NULL, "time", "1", "record: \"time\" is not a member of it", &bad);
     assert_refused("kernels", "regs", "-2", "record: kernels: \"regs\" is -2; -1 to", &bad);
-    assert_refused("kernels", "spills", "1", "record: kernels: \"spills\" is not a member of it", &bad);
-    assert_refused("rungs", "worst_got", "\"NaN\"", "record: rungs: \"worst_got\" is \"NaN\"; a number is needed", &bad);
-    assert_refused("rungs", "worst_index", "-2", "record: rungs: \"worst_index\" is -2; -1 to", &bad);
-    assert_refused("rungs", "name", "\"a name that is longer than thirty-one\"", "at most 31 are allowed", &bad);
+    assert_refused("kernels", "spills", "1", "record: kernels: \"spills\" is not a member of it",
+                   &bad);
+    assert_refused("rungs", "worst_got", "\"NaN\"",
+                   "record: rungs: \"worst_got\" is \"NaN\"; a number is needed", &bad);
+    assert_refused("rungs", "worst_index", "-2", "record: rungs: \"worst_index\" is -2; -1 to",
+                   &bad);
+    assert_refused("rungs", "name", "\"a name that is longer than thirty-one\"",
+                   "at most 31 are allowed", &bad);
     assert_refused("rungs", "bound", "1", "record: rungs: \"bound\" is not a member of it", &bad);
     assert_ok(gk_file_store("test_record_bad.jsonl", bad.data, bad.size, &err), err);
     gk_buf_fini(&bad);
@@ -298,7 +311,8 @@ static void refusals_name_the_member(void **state)
     struct gk_json *json = gk_json_new_object();
     assert_status(gk_record_from_json(json, &back, &err), GK_INPUT, err);
     assert_string_equal(err.text, "record: \"stage\" is missing; a string is needed");
-    assert_true(gk_json_set_string(json, "stage", "done") && gk_json_set_string(json, "failure", "race"));
+    assert_true(gk_json_set_string(json, "stage", "done") &&
+                gk_json_set_string(json, "failure", "race"));
     assert_status(gk_record_from_json(json, &back, &err), GK_INPUT, err);
     assert_string_equal(err.text, "record: stage 'done' contradicts failure 'race'");
     gk_json_free(json);

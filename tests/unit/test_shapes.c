@@ -54,7 +54,7 @@ static void assert_outcome(const char *text, bool is_csv, const char *wanted, co
 }
 
 #define JSON(text, wanted, want) assert_outcome(text, false, wanted, want)
-#define CSV(text, wanted, want) assert_outcome(text, true, wanted, want)
+#define CSV(text, wanted, want)  assert_outcome(text, true, wanted, want)
 
 static void rows_and_products(void **state)
 {
@@ -79,16 +79,22 @@ static void rows_and_products(void **state)
 static void ops_of_rows(void **state)
 {
     (void)state;
-    JSON("{\"op\":\"attn\",\"shapes\":[{\"batch\":1},{\"op\":\"attn_decode\",\"batch\":2}]}", "attention",
-         "attn{\"batch\":1} attn_decode{\"batch\":2}");
-    JSON("{\"shapes\":[{\"op\":\"gemm\",\"M\":1,\"N\":1,\"K\":1}]}", NULL, "gemm{\"K\":1,\"M\":1,\"N\":1}");
-    JSON("{\"shapes\":[{\"batch\":1}]}", NULL, "! f: row 1: no op is named; ops: gemm, attn, attn_decode");
-    JSON("{\"shapes\":[{\"batch\":1}]}", "attention",
-         "! f: row 1: 'attention' is not an op: name one with \"op\"; ops: gemm, attn, attn_decode");
+    JSON("{\"op\":\"attn\",\"shapes\":[{\"batch\":1},{\"op\":\"attn_decode\",\"batch\":2}]}",
+         "attention", "attn{\"batch\":1} attn_decode{\"batch\":2}");
+    JSON("{\"shapes\":[{\"op\":\"gemm\",\"M\":1,\"N\":1,\"K\":1}]}", NULL,
+         "gemm{\"K\":1,\"M\":1,\"N\":1}");
+    JSON("{\"shapes\":[{\"batch\":1}]}", NULL,
+         "! f: row 1: no op is named; ops: gemm, attn, attn_decode");
+    JSON(
+        "{\"shapes\":[{\"batch\":1}]}", "attention",
+        "! f: row 1: 'attention' is not an op: name one with \"op\"; ops: gemm, attn, attn_decode");
     JSON("{\"op\":\"gem\",\"shapes\":[{},{}]}", "gemm",
          "! f: there is no op 'gem'; ops: gemm, attn, attn_decode");
-    JSON("{\"op\":\"gemm\",\"shapes\":[{\"M\":1}]}", "attn", "! f: op gemm is not what was asked for, which is attn");
-    JSON("[{\"op\":\"attn\",\"batch\":1},{\"op\":\"gemm\",\"M\":1},{\"op\":\"attn_decode\",\"batch\":1}]", "attn",
+    JSON("{\"op\":\"gemm\",\"shapes\":[{\"M\":1}]}", "attn",
+         "! f: op gemm is not what was asked for, which is attn");
+    JSON("[{\"op\":\"attn\",\"batch\":1},{\"op\":\"gemm\",\"M\":1},{\"op\":\"attn_decode\","
+         "\"batch\":1}]",
+         "attn",
          "! f: row 2: op gemm is not what was asked for, which is attn|"
          "f: row 3: op attn_decode is not what was asked for, which is attn");
     JSON("[{\"op\":1,\"batch\":1}]", "attn", "! f: row 1: \"op\" is 1; a name is needed");
@@ -106,7 +112,8 @@ static void tops(void **state)
     JSON("[]", "gemm", "! f: the list of shapes is empty");
     JSON("7", "gemm", "! f: 7 where {\"op\": .., \"shapes\": [..]} or a list of rows is needed");
     JSON("[7,null]", "gemm",
-         "! f: row 1: 7 where an object of fields is needed|f: row 2: null where an object of fields is needed");
+         "! f: row 1: 7 where an object of fields is needed|f: row 2: null where an object of "
+         "fields is needed");
     JSON("[{\"M\":1,]", "gemm", "! f: line 1, column 9: string or '}' expected near ']'");
     char *got = outcome("[\xff]", 3, false, "gemm", NULL);
     assert_string_equal(got, "! f: not UTF-8: byte 0xFF at offset 1");
@@ -116,14 +123,18 @@ static void tops(void **state)
 static void all_errors_in_one_pass(void **state)
 {
     (void)state;
-    JSON("[{\"M\":0,\"N\":1,\"K\":1},{\"M\":1,\"N\":1,\"K\":1},{\"M\":1,\"N\":1,\"K\":1,\"dtype\":\"x\",\"q\":1}]", "gemm",
+    JSON("[{\"M\":0,\"N\":1,\"K\":1},{\"M\":1,\"N\":1,\"K\":1},{\"M\":1,\"N\":1,\"K\":1,\"dtype\":"
+         "\"x\",\"q\":1}]",
+         "gemm",
          "! f: row 1: field M is 0; allowed: an integer from 1 to 1099511627776|"
-         "f: row 3: gemm has no field 'q'; its fields: M, N, K, batch, dtype, dtype_out, ldc, alpha, bias, act|"
+         "f: row 3: gemm has no field 'q'; its fields: M, N, K, batch, dtype, dtype_out, ldc, "
+         "alpha, bias, act|"
          "f: row 3: field dtype is \"x\"; allowed: one of \"bf16\", \"f16\", \"e4m3\", \"f32\"");
     /* One wrong value in a product is one message. */
     JSON("[{\"M\":[0,1],\"N\":[1,2,3],\"K\":[1,2]}]", "gemm",
          "! f: row 1: field M is 0; allowed: an integer from 1 to 1099511627776");
-    JSON("[{\"M\":[],\"N\":1,\"K\":1}]", "gemm", "! f: row 1: field M is an empty list: no value, no problem");
+    JSON("[{\"M\":[],\"N\":1,\"K\":1}]", "gemm",
+         "! f: row 1: field M is an empty list: no value, no problem");
     JSON("[{\"M\":[[1]],\"N\":1,\"K\":1}]", "gemm",
          "! f: row 1: field M is [1]; allowed: an integer from 1 to 1099511627776");
 }
@@ -171,7 +182,8 @@ static void too_many_are_refused_before_they_are_made(void **state)
     }
     gk_buf_puts(&buf, "}]");
     JSON(gk_buf_text(&buf), "gemm",
-         "! f: row 1: expands to more than 18,446,744,073,709,551,615 problems; at most 10,000 are allowed");
+         "! f: row 1: expands to more than 18,446,744,073,709,551,615 problems; at most 10,000 are "
+         "allowed");
     gk_buf_reset(&buf);
     for (int i = 0; i <= GK_PROBLEMS_MAX; i++) {
         gk_buf_puts(&buf, i ? ",{}" : "[{}");
@@ -185,10 +197,12 @@ static void equal_problems_merge(void **state)
 {
     (void)state;
     uint32_t duplicates = 0;
-    const char *text = "[{\"M\":[1,2,1],\"N\":1,\"K\":1},{\"M\":2,\"N\":1,\"K\":1,\"dtype\":\"bf16\",\"ldc\":1},"
-                       "{\"M\":3,\"N\":1,\"K\":1}]";
+    const char *text =
+        "[{\"M\":[1,2,1],\"N\":1,\"K\":1},{\"M\":2,\"N\":1,\"K\":1,\"dtype\":\"bf16\",\"ldc\":1},"
+        "{\"M\":3,\"N\":1,\"K\":1}]";
     char *got = outcome(text, strlen(text), false, "gemm", &duplicates);
-    assert_string_equal(got, "gemm{\"K\":1,\"M\":1,\"N\":1} gemm{\"K\":1,\"M\":2,\"N\":1} gemm{\"K\":1,\"M\":3,\"N\":1}");
+    assert_string_equal(got, "gemm{\"K\":1,\"M\":1,\"N\":1} gemm{\"K\":1,\"M\":2,\"N\":1} "
+                             "gemm{\"K\":1,\"M\":3,\"N\":1}");
     assert_int_equal(duplicates, 2);
     free(got);
     /* The most there may be, all different, then twice. */
@@ -196,13 +210,17 @@ static void equal_problems_merge(void **state)
     struct gk_diag diag;
     gk_diag_init(&diag);
     char *most = grid(100, 100, 1, 1);
-    assert_int_equal(gk_shapes_parse(most, strlen(most), false, "f", "gemm", &ops.lookup, &shapes, &diag), GK_OK);
+    assert_int_equal(
+        gk_shapes_parse(most, strlen(most), false, "f", "gemm", &ops.lookup, &shapes, &diag),
+        GK_OK);
     assert_int_equal(shapes.count, 10000);
     assert_int_equal(shapes.duplicates, 0);
     gk_shapes_fini(&shapes);
     free(most);
     most = grid(50, 50, 1, 4);
-    assert_int_equal(gk_shapes_parse(most, strlen(most), false, "f", "gemm", &ops.lookup, &shapes, &diag), GK_OK);
+    assert_int_equal(
+        gk_shapes_parse(most, strlen(most), false, "f", "gemm", &ops.lookup, &shapes, &diag),
+        GK_OK);
     assert_int_equal(shapes.count, 2500);
     assert_int_equal(shapes.duplicates, 7500);
     gk_shapes_fini(&shapes);
@@ -214,9 +232,11 @@ static void equal_problems_merge(void **state)
 static void csv_lines(void **state)
 {
     (void)state;
-    CSV("M,N,K\n1,2,3\n4,5,6\n", "gemm", "gemm{\"K\":3,\"M\":1,\"N\":2} gemm{\"K\":6,\"M\":4,\"N\":5}");
+    CSV("M,N,K\n1,2,3\n4,5,6\n", "gemm",
+        "gemm{\"K\":3,\"M\":1,\"N\":2} gemm{\"K\":6,\"M\":4,\"N\":5}");
     CSV("\xEF\xBB\xBFM, N,K ,dtype,bias,alpha\r\n1,2, 3 ,f16,true,0.5\r\n\r\n1,2,3,,,", "gemm",
-        "gemm{\"K\":3,\"M\":1,\"N\":2,\"alpha\":0.5,\"bias\":true,\"dtype\":\"f16\"} gemm{\"K\":3,\"M\":1,\"N\":2}");
+        "gemm{\"K\":3,\"M\":1,\"N\":2,\"alpha\":0.5,\"bias\":true,\"dtype\":\"f16\"} "
+        "gemm{\"K\":3,\"M\":1,\"N\":2}");
     CSV("op,batch,kv_len\nattn,2,\"{\"\"each\"\": [1,\n2]}\"\nattn_decode,1,[7]\n,3,\n", "attn",
         "! f: line 4: op attn_decode is not what was asked for, which is attn");
     CSV("op,batch,kv_len\nattn,2,\"{\"\"each\"\": [1,\n2]}\"\n,3,\n", "attn",
@@ -234,15 +254,19 @@ static void csv_mistakes(void **state)
     CSV("M,N,,M\n1,2,3,4\n", "gemm",
         "! f: line 1: column 3 is '', not a field name|f: line 1: column M is there twice");
     CSV("M,N,k\n1,2,3\n", "gemm",
-        "! f: line 1: gemm has no field 'k'; its fields: M, N, K, batch, dtype, dtype_out, ldc, alpha, bias, act");
+        "! f: line 1: gemm has no field 'k'; its fields: M, N, K, batch, dtype, dtype_out, ldc, "
+        "alpha, bias, act");
     CSV("M,N,K\n1,2\n1,2,3,4\nx,2,3\n1.5,[1],3\n", "gemm",
-        "! f: line 2: 2 cells where the header has 3 columns|f: line 3: 4 cells where the header has 3 columns|"
+        "! f: line 2: 2 cells where the header has 3 columns|f: line 3: 4 cells where the header "
+        "has 3 columns|"
         "f: line 4: field M is \"x\"; allowed: an integer from 1 to 1099511627776|"
         "f: line 5: field M is 1.5; allowed: an integer from 1 to 1099511627776|"
         "f: line 5: field N is [1]; allowed: an integer from 1 to 1099511627776");
     CSV("M,N,K\n\"1\n,2,3\n", "gemm", "! f: line 2: the closing quote of a cell is missing");
-    CSV("M,N,K\n\"1\"x,2,3\n", "gemm", "! f: line 2: text after a closing quote; a comma is needed");
-    CSV("M,N,K\n1\",2,3\n", "gemm", "! f: line 2: a quote inside a cell that does not begin with one");
+    CSV("M,N,K\n\"1\"x,2,3\n", "gemm",
+        "! f: line 2: text after a closing quote; a comma is needed");
+    CSV("M,N,K\n1\",2,3\n", "gemm",
+        "! f: line 2: a quote inside a cell that does not begin with one");
     CSV("M,N,K\n1,2,3\n", "attention",
         "! f: 'attention' is not an op: name one with \"op\"; ops: gemm, attn, attn_decode");
     char *got = outcome("M\0N", 3, true, "gemm", NULL);
@@ -288,12 +312,14 @@ static void files(void **state)
     unlink("test_shapes.fifo");
     assert_int_equal(close(creat("test_shapes.big", 0600)), 0);
     assert_int_equal(truncate("test_shapes.big", 1 << 30), 0);
-    assert_load("test_shapes.big", "test_shapes.big: has 1073741824 bytes, at most 16777216 are read");
+    assert_load("test_shapes.big",
+                "test_shapes.big: has 1073741824 bytes, at most 16777216 are read");
     unlink("test_shapes.big");
     char deep[200];
     memset(deep, '[', sizeof deep);
     assert_ok(gk_file_store("test_shapes.json", deep, sizeof deep, &err), err);
-    assert_load("test_shapes.json", "test_shapes.json: line 1, column 65: nested deeper than 64 levels");
+    assert_load("test_shapes.json",
+                "test_shapes.json: line 1, column 65: nested deeper than 64 levels");
     unlink("test_shapes.json");
     assert_ok(gk_file_store("test_shapes.CSV", "M,N,K\n1,1,1\n", 12, &err), err);
     assert_int_equal(gk_shapes_load("test_shapes.CSV", "gemm", &ops.lookup, &shapes, &diag), GK_OK);
@@ -320,11 +346,15 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_and_products),      cmocka_unit_test(ops_of_rows),
-        cmocka_unit_test(tops),                   cmocka_unit_test(all_errors_in_one_pass),
+        cmocka_unit_test(rows_and_products),
+        cmocka_unit_test(ops_of_rows),
+        cmocka_unit_test(tops),
+        cmocka_unit_test(all_errors_in_one_pass),
         cmocka_unit_test(too_many_are_refused_before_they_are_made),
-        cmocka_unit_test(equal_problems_merge),   cmocka_unit_test(csv_lines),
-        cmocka_unit_test(csv_mistakes),           cmocka_unit_test(files),
+        cmocka_unit_test(equal_problems_merge),
+        cmocka_unit_test(csv_lines),
+        cmocka_unit_test(csv_mistakes),
+        cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -104,9 +104,12 @@ static void diag_gathers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_texts),      cmocka_unit_test(numbers_stay),
-        cmocka_unit_test(exit_statuses),        cmocka_unit_test(fail_fills_the_box),
-        cmocka_unit_test(long_messages_end_in_dots), cmocka_unit_test(context_goes_before),
+        cmocka_unit_test(names_and_texts),
+        cmocka_unit_test(numbers_stay),
+        cmocka_unit_test(exit_statuses),
+        cmocka_unit_test(fail_fills_the_box),
+        cmocka_unit_test(long_messages_end_in_dots),
+        cmocka_unit_test(context_goes_before),
         cmocka_unit_test(diag_gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
