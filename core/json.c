@@ -95,6 +95,7 @@ enum gk_status gk_json_parse(const char *text, size_t size, const char *origin,
             return gk_fail(err, GK_PARSE, "%s: line %d, column %d: \\u0000 in a string", origin,
                            error.line, error.column);
         }
+        gk_utf8_clean(error.text); /* the library quotes the text and may cut a character */
         return gk_fail(err, GK_PARSE, "%s: line %d, column %d: %s", origin, error.line,
                        error.column, error.text);
     }
