@@ -188,12 +188,13 @@ int32_t expr_resolve_text(struct expr_parser *p, int32_t index, const char *cons
 {
     struct expr_node node = *expr_node_at(p, index);
     const char *text = p->text + node.column; /* the byte after the quote */
-    struct gk_buf allowed = {0};
     for (uint32_t i = 0; i < count; i++) {
         if (strlen(values[i]) == node.length && strncmp(values[i], text, node.length) == 0) {
-            gk_buf_fini(&allowed);
             return expr_add_const(p, node.column, GK_VALUE_INT, (union gk_value){.i = i});
         }
+    }
+    struct gk_buf allowed = {0};
+    for (uint32_t i = 0; i < count; i++) {
         gk_buf_printf(&allowed, "%s%s", i ? ", " : "", values[i]);
     }
     (void)expr_fail_at(p, GK_NOT_FOUND, node.column, "'%.*s' is not a value of %s; allowed: %s",

@@ -221,16 +221,17 @@ static enum gk_status need_real(const struct gk_json *json, const char *key, dou
     if (!value) {
         return gk_fail(err, GK_INPUT, "%s: \"%s\" is missing; a number is needed", where, key);
     }
-    gk_json_show(value, shown);
-    if (!gk_json_is(value, GK_JSON_REAL) && !gk_json_is(value, GK_JSON_INT)) {
-        return gk_fail(err, GK_INPUT, "%s: \"%s\" is %s; a number is needed", where, key, shown);
+    bool is_number = gk_json_is(value, GK_JSON_REAL) || gk_json_is(value, GK_JSON_INT);
+    if (is_number && gk_json_real(value, 0) >= min) {
+        *out = gk_json_real(value, 0);
+        return GK_OK;
     }
-    if (gk_json_real(value, 0) < min) {
+    gk_json_show(value, shown);
+    if (is_number) {
         return gk_fail(err, GK_INPUT, "%s: \"%s\" is %s; at least %g is allowed", where, key, shown,
                        min);
     }
-    *out = gk_json_real(value, 0);
-    return GK_OK;
+    return gk_fail(err, GK_INPUT, "%s: \"%s\" is %s; a number is needed", where, key, shown);
 }
 
 /* The inverse of any_real(). */

@@ -25,3 +25,15 @@ add_test(NAME schema_device COMMAND ${gk_validate} --lines
 set_tests_properties(schema_record schema_record_refuses PROPERTIES FIXTURES_REQUIRED written_records)
 set_tests_properties(schema_device PROPERTIES FIXTURES_REQUIRED written_devices)
 set_tests_properties(schema_record schema_record_refuses schema_device PROPERTIES TIMEOUT 60)
+gk_test(test_nomem LIBS gk_sample_op)
+target_link_options(test_nomem PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+
+# Shapes files of the fuzz corpus: what the reader accepts the schema accepts, and what only it refuses.
+set(shapes_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/shapes)
+add_test(NAME schema_shapes COMMAND ${gk_validate} ${CMAKE_SOURCE_DIR}/schemas/shapes.schema.json
+  ${shapes_corpus}/rows.json ${shapes_corpus}/bare.json ${shapes_corpus}/family.json
+  ${shapes_corpus}/each.json)
+add_test(NAME schema_shapes_refuses COMMAND ${gk_validate} --invalid
+  ${CMAKE_SOURCE_DIR}/schemas/shapes.schema.json ${shapes_corpus}/wrong.json
+  ${shapes_corpus}/empty_list.json ${shapes_corpus}/top.json)
+set_tests_properties(schema_shapes schema_shapes_refuses PROPERTIES TIMEOUT 60)

@@ -732,6 +732,10 @@ static void rendered_c_agrees(void **state)
                                "-Wextra",       "-Werror", "-O0", "-o",         "test_expr_c",
                                "test_expr_c.c", "-lm",     NULL};
     assert_int_equal(run_command(cpp), 0);
+    const char *const clang[] = {"clang",   "-std=c11",      "-Wall",         "-Wextra",
+                                 "-Werror", "-fsyntax-only", "test_expr_c.c", NULL};
+    int clang_status = run_command(clang);
+    assert_true(clang_status == 0 || clang_status == 127); /* 127: there is none here */
     const char *const run[] = {"./test_expr_c", NULL};
     assert_int_equal(run_command(run), 0);
     unlink("test_expr_c.c");
