@@ -9,7 +9,7 @@
 #include "core/status.h"
 
 struct gk_device_props {
-    char device[64];  /* "cuda:0", "emu:sm_80", "mock" : where a worker runs it */
+    char device[64];  /* "cuda:0", "emu:sm_80", "mock:sm_80": where a worker runs it */
     char arch[32];    /* "sm_90a", "emu-sm_80", "mock-sm_80": what a binary and a result belong to */
     char target[32];  /* "sm_80": what NVRTC compiles for */
     char gpu[64];     /* "h200-132sm", "emu-8sm": what a time belongs to */

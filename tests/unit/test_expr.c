@@ -77,112 +77,114 @@ static struct gk_expr *compile(const struct world *w, const char *text)
     return expr;
 }
 
+static const struct {
+    const char *text;
+    int64_t want;
+} int_cases[] = {
+    {"12", 12},
+    {"0x40", 64},
+    {"0XfF", 255},
+    {"0", 0},
+    {"9223372036854775807", INT64_MAX},
+    {"-9223372036854775807 - 1", INT64_MIN},
+    {"true", 1},
+    {"false", 0},
+    {"1 + 2 * 3", 7},
+    {"(1 + 2) * 3", 9},
+    {"2 - 3 - 4", -5},
+    {"100 / 7 / 2", 7},
+    {"-7 / 2", -3},
+    {"-7 % 3", -1},
+    {"7 % -3", 1},
+    {"small % -1", 0},
+    {"1 << 4 + 1", 32},
+    {"-16 >> 2", -4},
+    {"-1 >> 62", -1},
+    {"small >> 62", -2},
+    {"1 << 62", INT64_C(1) << 62},
+    {"-1 << 3", -8},
+    {"6 & 3 | 8 ^ 12", 6},
+    {"1 | 2 ^ 3 & 5", 3},
+    {"~5", -6},
+    {"!5", 0},
+    {"!zero", 1},
+    {"- - 3", 3},
+    {"-~0", 1},
+    {"1 < 2 == true", 1},
+    {"3 > 2 > 1", 0},
+    {"1 == 1 != 0", 1},
+    {"2 && 3", 1},
+    {"0 || 5", 1},
+    {"0 || 0", 0},
+    {"a && zero", 0},
+    {"zero ? 1 : a ? 2 : 3", 2},
+    {"a ? zero ? 1 : 2 : 3", 2},
+    {"zero && 1 / zero", 0},
+    {"a || 1 / zero", 1},
+    {"a ? 5 : 1 / zero", 5},
+    {"true ? 5 : 1 / 0", 5},
+    {"false && 1 / 0", 0},
+    {"min(3, a, 5)", 3},
+    {"max(3, a, 5)", 7},
+    {"ceil_div(7, 2)", 4},
+    {"ceil_div(8, 2)", 4},
+    {"ceil_div(b, 2)", -1},
+    {"ceil_div(-7, -2)", 4},
+    {"align_up(a, 16)", 16},
+    {"align_up(-7, 4)", -4},
+    {"align_up(0, 4)", 0},
+    {"log2(1)", 0},
+    {"log2(9)", 3},
+    {"log2(big)", 62},
+    {"is_pow2(64)", 1},
+    {"is_pow2(0)", 0},
+    {"is_pow2(small)", 0},
+    {"is_pow2(6)", 0},
+    {"abs(b)", 3},
+    {"abs(a)", 7},
+    {"dev.sms", 132},
+    {"dtype == 'f16'", 1},
+    {"'bf16' != dtype", 1},
+    {"dtype == 'f32'", 0},
+    {"dtype == dtype_out", 1},
+    {"act == 'none'", 1},
+    {"(dtype) == 'f16'", 1},
+    {"kv_len.max", 4096},
+    {"kv_len.min", 0},
+    {"kv_len.sum", 4113},
+    {"kv_len.count", 3},
+    {"kv_len.blocks(16)", 2 + 256},
+    {"none.count", 0},
+    {"none.sum", 0},
+    {"none.blocks(4)", 0},
+    {"x < 1", 1},
+    {"1 < x", 0},
+    {"x == 0.5", 1},
+    {"a\t+\n1\r", 8},
+    {"2 < 3 && x > 0.25", 1},
+    {"a - 7 || 0", 0},
+    {"10 - a", 3},
+    {"2 * (a + 1)", 16},
+    {"5 < (a + b)", 0},
+    {"5 >= (a + b)", 1},
+    {"20 / (a + b)", 5},
+    {"(a + b) * (a - b)", 40},
+    {"min(4, a + b)", 4},
+};
+
 static void integers(void **state)
 {
-    static const struct {
-        const char *text;
-        int64_t want;
-    } cases[] = {
-        {"12", 12},
-        {"0x40", 64},
-        {"0XfF", 255},
-        {"0", 0},
-        {"9223372036854775807", INT64_MAX},
-        {"-9223372036854775807 - 1", INT64_MIN},
-        {"true", 1},
-        {"false", 0},
-        {"1 + 2 * 3", 7},
-        {"(1 + 2) * 3", 9},
-        {"2 - 3 - 4", -5},
-        {"100 / 7 / 2", 7},
-        {"-7 / 2", -3},
-        {"-7 % 3", -1},
-        {"7 % -3", 1},
-        {"small % -1", 0},
-        {"1 << 4 + 1", 32},
-        {"-16 >> 2", -4},
-        {"-1 >> 62", -1},
-        {"small >> 62", -2},
-        {"1 << 62", INT64_C(1) << 62},
-        {"-1 << 3", -8},
-        {"6 & 3 | 8 ^ 12", 6},
-        {"1 | 2 ^ 3 & 5", 3},
-        {"~5", -6},
-        {"!5", 0},
-        {"!zero", 1},
-        {"- - 3", 3},
-        {"-~0", 1},
-        {"1 < 2 == true", 1},
-        {"3 > 2 > 1", 0},
-        {"1 == 1 != 0", 1},
-        {"2 && 3", 1},
-        {"0 || 5", 1},
-        {"0 || 0", 0},
-        {"a && zero", 0},
-        {"zero ? 1 : a ? 2 : 3", 2},
-        {"a ? zero ? 1 : 2 : 3", 2},
-        {"zero && 1 / zero", 0},
-        {"a || 1 / zero", 1},
-        {"a ? 5 : 1 / zero", 5},
-        {"true ? 5 : 1 / 0", 5},
-        {"false && 1 / 0", 0},
-        {"min(3, a, 5)", 3},
-        {"max(3, a, 5)", 7},
-        {"ceil_div(7, 2)", 4},
-        {"ceil_div(8, 2)", 4},
-        {"ceil_div(b, 2)", -1},
-        {"ceil_div(-7, -2)", 4},
-        {"align_up(a, 16)", 16},
-        {"align_up(-7, 4)", -4},
-        {"align_up(0, 4)", 0},
-        {"log2(1)", 0},
-        {"log2(9)", 3},
-        {"log2(big)", 62},
-        {"is_pow2(64)", 1},
-        {"is_pow2(0)", 0},
-        {"is_pow2(small)", 0},
-        {"is_pow2(6)", 0},
-        {"abs(b)", 3},
-        {"abs(a)", 7},
-        {"dev.sms", 132},
-        {"dtype == 'f16'", 1},
-        {"'bf16' != dtype", 1},
-        {"dtype == 'f32'", 0},
-        {"dtype == dtype_out", 1},
-        {"act == 'none'", 1},
-        {"(dtype) == 'f16'", 1},
-        {"kv_len.max", 4096},
-        {"kv_len.min", 0},
-        {"kv_len.sum", 4113},
-        {"kv_len.count", 3},
-        {"kv_len.blocks(16)", 2 + 256},
-        {"none.count", 0},
-        {"none.sum", 0},
-        {"none.blocks(4)", 0},
-        {"x < 1", 1},
-        {"1 < x", 0},
-        {"x == 0.5", 1},
-        {"a\t+\n1\r", 8},
-        {"2 < 3 && x > 0.25", 1},
-        {"a - 7 || 0", 0},
-        {"10 - a", 3},
-        {"2 * (a + 1)", 16},
-        {"5 < (a + b)", 0},
-        {"5 >= (a + b)", 1},
-        {"20 / (a + b)", 5},
-        {"(a + b) * (a - b)", 40},
-        {"min(4, a + b)", 4},
-    };
-    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+    for (size_t i = 0; i < GK_ARRAY_COUNT(int_cases); i++) {
         struct world *w = *state;
-        struct gk_expr *expr = compile(w, cases[i].text);
+        struct gk_expr *expr = compile(w, int_cases[i].text);
         struct gk_err err;
         int64_t value = 0;
         double real = 0;
         assert_int_equal(gk_expr_type(expr), GK_VALUE_INT);
         assert_ok(gk_expr_eval_int(expr, w->slots, &value, &err), err);
-        if (value != cases[i].want) {
-            fail_msg("%s gives %" PRId64 ", not %" PRId64, cases[i].text, value, cases[i].want);
+        if (value != int_cases[i].want) {
+            fail_msg("%s gives %" PRId64 ", not %" PRId64, int_cases[i].text, value,
+                     int_cases[i].want);
         }
         assert_ok(gk_expr_eval_real(expr, w->slots, &real, &err), err);
         assert_true(real == (double)value);
@@ -235,127 +237,128 @@ static void reals(void **state)
     }
 }
 
+static const struct {
+    const char *text;
+    enum gk_status status;
+    int column;
+    const char *part;
+} compile_cases[] = {
+    {"", GK_PARSE, 1, "ends where a value is needed"},
+    {"a +", GK_PARSE, 4, "ends where a value is needed"},
+    {"a + * 2", GK_PARSE, 5, "'*' where a value is needed"},
+    {"(a", GK_PARSE, 3, "')' is missing at the end"},
+    {"(a 2)", GK_PARSE, 4, "')' is needed before '2'"},
+    {"a b", GK_PARSE, 3, "'b' after the end of the expression"},
+    {"a ? 1", GK_PARSE, 6, "':' is missing at the end"},
+    {"a = b", GK_PARSE, 3, "'=' means nothing here"},
+    {"a; b", GK_PARSE, 2, "';' means nothing here"},
+    {"a \xC3\xA9", GK_PARSE, 3, "the byte 0xC3 means nothing here"},
+    {"1 + 9223372036854775808", GK_PARSE, 5, "9223372036854775808 does not fit a 64-bit integer"},
+    {"0x10000000000000000", GK_PARSE, 1, "does not fit a 64-bit integer"},
+    {"0x", GK_PARSE, 1, "'0x' is not a number"},
+    {"0b1", GK_PARSE, 1, "'0b1' is not a number"},
+    {"12abc", GK_PARSE, 1, "'12abc' is not a number"},
+    {"010", GK_PARSE, 1, "'010' begins with 0, which C would read as octal"},
+    {"1.", GK_PARSE, 1, "is not a number"},
+    {"1.5.2", GK_PARSE, 1, "is not a number"},
+    {"1e", GK_PARSE, 1, "is not a number"},
+    {"1e999", GK_PARSE, 1, "1e999 is over the largest real"},
+    {"c + 1", GK_NOT_FOUND, 1, "there is no name 'c'; did you mean a, b, x?"},
+    {"a + dev.smss", GK_NOT_FOUND, 5, "there is no name 'dev.smss'; did you mean dev.sms?"},
+    {"DTYPE == 'f16'", GK_NOT_FOUND, 1, "did you mean dtype?"},
+    {"quite_another_name", GK_NOT_FOUND, 1, "names here: a, b, zero"},
+    {"pow(2, 3)", GK_NOT_FOUND, 1, "there is no function 'pow'; there are min, max, ceil_div"},
+    {"min(1)", GK_PARSE, 1, "min takes two or more arguments, not 1"},
+    {"ceil_div(1)", GK_PARSE, 1, "ceil_div takes 2 arguments, not 1"},
+    {"log2(1, 2)", GK_PARSE, 1, "log2 takes 1 argument, not 2"},
+    {"log2()", GK_PARSE, 1, "log2 takes 1 argument, not 0"},
+    {"log2 1", GK_NOT_FOUND, 1, "there is no name 'log2'"},
+    {"max(1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17)", GK_LIMIT, 44, "more than 16 arguments"},
+    {"dtype == 'f17'", GK_NOT_FOUND, 10, "'f17' is not a value of dtype; allowed: bf16, f16, f32"},
+    {"dtype == act", GK_PARSE, 1, "dtype and act are enums with different values"},
+    {"'bf16'", GK_PARSE, 1, "'bf16' is a value of an enum"},
+    {"a == 'bf16'", GK_PARSE, 6, "'bf16' is a value of an enum"},
+    {"dtype < 'f16'", GK_PARSE, 9, "'f16' is a value of an enum"},
+    {"'f16' == 'f16'", GK_PARSE, 1, "'f16' is a value of an enum"},
+    {"a ? 'f16' : 'bf16'", GK_PARSE, 5, "'f16' is a value of an enum"},
+    {"dtype == 'f16", GK_PARSE, 10, "the closing ' is missing"},
+    {"x % 2", GK_PARSE, 1, "% needs integers; this is a real"},
+    {"1 << x", GK_PARSE, 6, "<< needs integers; this is a real"},
+    {"x && a", GK_PARSE, 1, "&& needs integers; this is a real"},
+    {"!x", GK_PARSE, 2, "! needs integers; this is a real"},
+    {"~1.5", GK_PARSE, 2, "~ needs integers; this is a real"},
+    {"x ? 1 : 2", GK_PARSE, 1, "?: needs integers; this is a real"},
+    {"align_up(x, 2)", GK_PARSE, 10, "align_up needs integers; this is a real"},
+    {"kv_len", GK_PARSE, 1, "'kv_len' is a list: use kv_len.max"},
+    {"kv_len.median", GK_NOT_FOUND, 1, "'kv_len' is a list and has no 'median'"},
+    {"kv_len.blocks", GK_PARSE, 14, "'(' is missing at the end"},
+    {"kv_len.blocks()", GK_PARSE, 1, "kv_len.blocks takes 1 argument, not 0"},
+    {"kv_len.blocks(x)", GK_PARSE, 15, "blocks needs integers"},
+};
+
 static void compile_errors(void **state)
 {
-    static const struct {
-        const char *text;
-        enum gk_status status;
-        int column;
-        const char *part;
-    } cases[] = {
-        {"", GK_PARSE, 1, "ends where a value is needed"},
-        {"a +", GK_PARSE, 4, "ends where a value is needed"},
-        {"a + * 2", GK_PARSE, 5, "'*' where a value is needed"},
-        {"(a", GK_PARSE, 3, "')' is missing at the end"},
-        {"(a 2)", GK_PARSE, 4, "')' is needed before '2'"},
-        {"a b", GK_PARSE, 3, "'b' after the end of the expression"},
-        {"a ? 1", GK_PARSE, 6, "':' is missing at the end"},
-        {"a = b", GK_PARSE, 3, "'=' means nothing here"},
-        {"a; b", GK_PARSE, 2, "';' means nothing here"},
-        {"a \xC3\xA9", GK_PARSE, 3, "the byte 0xC3 means nothing here"},
-        {"1 + 9223372036854775808", GK_PARSE, 5,
-         "9223372036854775808 does not fit a 64-bit integer"},
-        {"0x10000000000000000", GK_PARSE, 1, "does not fit a 64-bit integer"},
-        {"0x", GK_PARSE, 1, "'0x' is not a number"},
-        {"0b1", GK_PARSE, 1, "'0b1' is not a number"},
-        {"12abc", GK_PARSE, 1, "'12abc' is not a number"},
-        {"010", GK_PARSE, 1, "'010' begins with 0, which C would read as octal"},
-        {"1.", GK_PARSE, 1, "is not a number"},
-        {"1.5.2", GK_PARSE, 1, "is not a number"},
-        {"1e", GK_PARSE, 1, "is not a number"},
-        {"1e999", GK_PARSE, 1, "1e999 is over the largest real"},
-        {"c + 1", GK_NOT_FOUND, 1, "there is no name 'c'; did you mean a, b, x?"},
-        {"a + dev.smss", GK_NOT_FOUND, 5, "there is no name 'dev.smss'; did you mean dev.sms?"},
-        {"DTYPE == 'f16'", GK_NOT_FOUND, 1, "did you mean dtype?"},
-        {"quite_another_name", GK_NOT_FOUND, 1, "names here: a, b, zero"},
-        {"pow(2, 3)", GK_NOT_FOUND, 1, "there is no function 'pow'; there are min, max, ceil_div"},
-        {"min(1)", GK_PARSE, 1, "min takes two or more arguments, not 1"},
-        {"ceil_div(1)", GK_PARSE, 1, "ceil_div takes 2 arguments, not 1"},
-        {"log2(1, 2)", GK_PARSE, 1, "log2 takes 1 argument, not 2"},
-        {"log2()", GK_PARSE, 1, "log2 takes 1 argument, not 0"},
-        {"log2 1", GK_NOT_FOUND, 1, "there is no name 'log2'"},
-        {"max(1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17)", GK_LIMIT, 44, "more than 16 arguments"},
-        {"dtype == 'f17'", GK_NOT_FOUND, 10,
-         "'f17' is not a value of dtype; allowed: bf16, f16, f32"},
-        {"dtype == act", GK_PARSE, 1, "dtype and act are enums with different values"},
-        {"'bf16'", GK_PARSE, 1, "'bf16' is a value of an enum"},
-        {"a == 'bf16'", GK_PARSE, 6, "'bf16' is a value of an enum"},
-        {"dtype < 'f16'", GK_PARSE, 9, "'f16' is a value of an enum"},
-        {"'f16' == 'f16'", GK_PARSE, 1, "'f16' is a value of an enum"},
-        {"a ? 'f16' : 'bf16'", GK_PARSE, 5, "'f16' is a value of an enum"},
-        {"dtype == 'f16", GK_PARSE, 10, "the closing ' is missing"},
-        {"x % 2", GK_PARSE, 1, "% needs integers; this is a real"},
-        {"1 << x", GK_PARSE, 6, "<< needs integers; this is a real"},
-        {"x && a", GK_PARSE, 1, "&& needs integers; this is a real"},
-        {"!x", GK_PARSE, 2, "! needs integers; this is a real"},
-        {"~1.5", GK_PARSE, 2, "~ needs integers; this is a real"},
-        {"x ? 1 : 2", GK_PARSE, 1, "?: needs integers; this is a real"},
-        {"align_up(x, 2)", GK_PARSE, 10, "align_up needs integers; this is a real"},
-        {"kv_len", GK_PARSE, 1, "'kv_len' is a list: use kv_len.max"},
-        {"kv_len.median", GK_NOT_FOUND, 1, "'kv_len' is a list and has no 'median'"},
-        {"kv_len.blocks", GK_PARSE, 14, "'(' is missing at the end"},
-        {"kv_len.blocks()", GK_PARSE, 1, "kv_len.blocks takes 1 argument, not 0"},
-        {"kv_len.blocks(x)", GK_PARSE, 15, "blocks needs integers"},
-    };
-    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+    for (size_t i = 0; i < GK_ARRAY_COUNT(compile_cases); i++) {
         struct world *w = *state;
         struct gk_err err;
         struct gk_expr *expr = NULL;
         char start[128];
-        enum gk_status status = gk_expr_compile(cases[i].text, w->scope, &expr, &err);
-        if (status != cases[i].status) {
-            fail_msg("%s: %s, wanted %s: %s", cases[i].text, gk_status_name(status),
-                     gk_status_name(cases[i].status), status ? err.text : "");
+        enum gk_status status = gk_expr_compile(compile_cases[i].text, w->scope, &expr, &err);
+        if (status != compile_cases[i].status) {
+            fail_msg("%s: %s, wanted %s: %s", compile_cases[i].text, gk_status_name(status),
+                     gk_status_name(compile_cases[i].status), status ? err.text : "");
         }
         assert_null(expr);
-        snprintf(start, sizeof start, "expression '%s', column %d: ", cases[i].text,
-                 cases[i].column);
+        snprintf(start, sizeof start, "expression '%s', column %d: ", compile_cases[i].text,
+                 compile_cases[i].column);
         assert_contains(err.text, start);
-        assert_contains(err.text, cases[i].part);
-        assert_int_equal(gk_expr_compile(cases[i].text, w->scope, &expr, NULL), cases[i].status);
+        assert_contains(err.text, compile_cases[i].part);
+        assert_int_equal(gk_expr_compile(compile_cases[i].text, w->scope, &expr, NULL),
+                         compile_cases[i].status);
     }
 }
 
+static const struct {
+    const char *text, *message;
+} eval_cases[] = {
+    {"a / zero", "division by zero (a = 7, zero = 0)"},
+    {"1 / 0", "division by zero"},
+    {"a % zero", "remainder of a division by zero (a = 7, zero = 0)"},
+    {"small / -1", "integer overflow (64 bits) (small = -9223372036854775808)"},
+    {"small / (a - 8)", "integer overflow (64 bits) (small = -9223372036854775808, a = 7)"},
+    {"big + 1", "integer overflow (64 bits) (big = 9223372036854775807)"},
+    {"small - 1", "integer overflow (64 bits) (small = -9223372036854775808)"},
+    {"big * a", "integer overflow (64 bits) (big = 9223372036854775807, a = 7)"},
+    {"-small", "integer overflow (64 bits) (small = -9223372036854775808)"},
+    {"abs(small)", "integer overflow (64 bits) (small = -9223372036854775808)"},
+    {"1 << 63", "shift by a count outside 0..62"},
+    {"a >> b", "shift by a count outside 0..62 (a = 7, b = -3)"},
+    {"a << 62", "integer overflow (64 bits) (a = 7)"},
+    {"ceil_div(a, zero)", "ceil_div by zero (a = 7, zero = 0)"},
+    {"ceil_div(small, -1)", "integer overflow (64 bits) (small = -9223372036854775808)"},
+    {"align_up(a, b)", "align_up to a value that is not positive (a = 7, b = -3)"},
+    {"align_up(big, 2)", "integer overflow (64 bits) (big = 9223372036854775807)"},
+    {"log2(zero)", "log2 of a value that is not positive (zero = 0)"},
+    {"huge * 10", "a real result that is not finite (huge = 1e+308)"},
+    {"huge + huge", "a real result that is not finite (huge = 1e+308)"},
+    {"x / 0.0", "a real result that is not finite (x = 0.5)"},
+    {"1 / (x / huge / huge / 1e300)", "a real result that is not finite"},
+    {"sqrt(-x)", "a real result that is not finite (x = 0.5)"},
+    {"none.max", "minimum or maximum of an empty list (none = 0 values)"},
+    {"kv_len.blocks(zero)", "blocks of a size that is not positive (zero = 0, kv_len = 3 values)"},
+    {"a && 1 / zero", "division by zero (a = 7, zero = 0)"},
+};
+
 static void evaluation_errors(void **state)
 {
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
-        {"a / zero", "division by zero (a = 7, zero = 0)"},
-        {"1 / 0", "division by zero"},
-        {"a % zero", "remainder of a division by zero (a = 7, zero = 0)"},
-        {"small / -1", "integer overflow (64 bits) (small = -9223372036854775808)"},
-        {"small / (a - 8)", "integer overflow (64 bits) (small = -9223372036854775808, a = 7)"},
-        {"big + 1", "integer overflow (64 bits) (big = 9223372036854775807)"},
-        {"small - 1", "integer overflow (64 bits) (small = -9223372036854775808)"},
-        {"big * a", "integer overflow (64 bits) (big = 9223372036854775807, a = 7)"},
-        {"-small", "integer overflow (64 bits) (small = -9223372036854775808)"},
-        {"abs(small)", "integer overflow (64 bits) (small = -9223372036854775808)"},
-        {"1 << 63", "shift by a count outside 0..62"},
-        {"a >> b", "shift by a count outside 0..62 (a = 7, b = -3)"},
-        {"a << 62", "integer overflow (64 bits) (a = 7)"},
-        {"ceil_div(a, zero)", "ceil_div by zero (a = 7, zero = 0)"},
-        {"ceil_div(small, -1)", "integer overflow (64 bits) (small = -9223372036854775808)"},
-        {"align_up(a, b)", "align_up to a value that is not positive (a = 7, b = -3)"},
-        {"align_up(big, 2)", "integer overflow (64 bits) (big = 9223372036854775807)"},
-        {"log2(zero)", "log2 of a value that is not positive (zero = 0)"},
-        {"huge * 10", "a real result that is not finite (huge = 1e+308)"},
-        {"huge + huge", "a real result that is not finite (huge = 1e+308)"},
-        {"x / 0.0", "a real result that is not finite (x = 0.5)"},
-        {"1 / (x / huge / huge / 1e300)", "a real result that is not finite"},
-        {"sqrt(-x)", "a real result that is not finite (x = 0.5)"},
-        {"none.max", "minimum or maximum of an empty list (none = 0 values)"},
-        {"kv_len.blocks(zero)",
-         "blocks of a size that is not positive (zero = 0, kv_len = 3 values)"},
-        {"a && 1 / zero", "division by zero (a = 7, zero = 0)"},
-    };
-    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+    for (size_t i = 0; i < GK_ARRAY_COUNT(eval_cases); i++) {
         struct world *w = *state;
         struct gk_err err;
-        struct gk_expr *expr = compile(w, cases[i].text);
+        struct gk_expr *expr = compile(w, eval_cases[i].text);
         union gk_value value = INT_OF(42);
         char want[256];
-        snprintf(want, sizeof want, "expression '%s': %s", cases[i].text, cases[i].message);
+        snprintf(want, sizeof want, "expression '%s': %s", eval_cases[i].text,
+                 eval_cases[i].message);
         assert_status(gk_expr_eval(expr, w->slots, &value, &err), GK_RANGE, err);
         if (!strstr(err.text, want)) {
             fail_msg("'%s', wanted '%s'", err.text, want);
@@ -366,7 +369,7 @@ static void evaluation_errors(void **state)
     }
 }
 
-static void bounds(void **state)
+static void nesting_is_bounded(void **state)
 {
     struct world *w = *state;
     struct gk_err err;
@@ -404,6 +407,15 @@ static void bounds(void **state)
     }
     assert_status(gk_expr_compile(buf.data, w->scope, &expr, &err), GK_LIMIT, err);
     assert_contains(err.text, "more than 64 operands at once");
+    gk_buf_fini(&buf);
+}
+
+static void chains_are_bounded(void **state)
+{
+    struct world *w = *state;
+    struct gk_err err;
+    struct gk_expr *expr = NULL;
+    struct gk_buf buf = {0};
     /* A long chain does not nest, and is bounded by itself. */
     gk_buf_reset(&buf);
     gk_buf_puts(&buf, "a");
@@ -432,6 +444,15 @@ static void bounds(void **state)
     }
     assert_status(gk_expr_compile(buf.data, w->scope, &expr, &err), GK_LIMIT, err);
     assert_contains(err.text, "longer than 1024 instructions");
+    gk_buf_fini(&buf);
+}
+
+static void text_is_bounded(void **state)
+{
+    struct world *w = *state;
+    struct gk_err err;
+    struct gk_expr *expr = NULL;
+    struct gk_buf buf = {0};
     /* Bytes. */
     gk_buf_reset(&buf);
     for (int i = 0; i < GK_EXPR_TEXT_MAX; i++) {
@@ -654,6 +675,31 @@ static int run_command(const char *const *argv)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* Compiles test_expr_c.c with every warning an error and runs it; 0 is its answer if all values
+ * agree. */
+static void compile_and_run(void)
+{
+    static const char *const levels[] = {"-O0", "-O2"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(levels); i++) {
+        const char *const c[] = {"cc",      "-std=c11", "-Wall",       "-Wextra",       "-Werror",
+                                 levels[i], "-o",       "test_expr_c", "test_expr_c.c", "-lm",
+                                 NULL};
+        assert_int_equal(run_command(c), 0);
+        const char *const run[] = {"./test_expr_c", NULL};
+        assert_int_equal(run_command(run), 0);
+    }
+    const char *const cpp[] = {"c++",           "-x",      "c++", "-std=c++17", "-Wall",
+                               "-Wextra",       "-Werror", "-O0", "-o",         "test_expr_c",
+                               "test_expr_c.c", "-lm",     NULL};
+    assert_int_equal(run_command(cpp), 0);
+    const char *const clang[] = {"clang",   "-std=c11",      "-Wall",         "-Wextra",
+                                 "-Werror", "-fsyntax-only", "test_expr_c.c", NULL};
+    int clang_status = run_command(clang);
+    assert_true(clang_status == 0 || clang_status == 127); /* 127: there is none here */
+    const char *const run[] = {"./test_expr_c", NULL};
+    assert_int_equal(run_command(run), 0);
+}
+
 /* Property: what evaluates without error gives the same value when compiled as C11 and as C++17
  * with every warning an error, optimised and not. */
 static void rendered_c_agrees(void **state)
@@ -719,25 +765,7 @@ static void rendered_c_agrees(void **state)
         "}\n"
         "    return check(6 + argc, -4 + argc, argc - 1, 131 + argc, argc, 0.5 * argc) != 0;\n}\n");
     assert_ok(gk_file_store("test_expr_c.c", source.data, source.size, &err), err);
-    static const char *const levels[] = {"-O0", "-O2"};
-    for (size_t i = 0; i < GK_ARRAY_COUNT(levels); i++) {
-        const char *const c[] = {"cc",      "-std=c11", "-Wall",       "-Wextra",       "-Werror",
-                                 levels[i], "-o",       "test_expr_c", "test_expr_c.c", "-lm",
-                                 NULL};
-        assert_int_equal(run_command(c), 0);
-        const char *const run[] = {"./test_expr_c", NULL};
-        assert_int_equal(run_command(run), 0);
-    }
-    const char *const cpp[] = {"c++",           "-x",      "c++", "-std=c++17", "-Wall",
-                               "-Wextra",       "-Werror", "-O0", "-o",         "test_expr_c",
-                               "test_expr_c.c", "-lm",     NULL};
-    assert_int_equal(run_command(cpp), 0);
-    const char *const clang[] = {"clang",   "-std=c11",      "-Wall",         "-Wextra",
-                                 "-Werror", "-fsyntax-only", "test_expr_c.c", NULL};
-    int clang_status = run_command(clang);
-    assert_true(clang_status == 0 || clang_status == 127); /* 127: there is none here */
-    const char *const run[] = {"./test_expr_c", NULL};
-    assert_int_equal(run_command(run), 0);
+    compile_and_run();
     unlink("test_expr_c.c");
     unlink("test_expr_c");
     gk_buf_fini(&text);
@@ -790,16 +818,12 @@ static void rendered_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers),
-        cmocka_unit_test(reals),
-        cmocka_unit_test(compile_errors),
-        cmocka_unit_test(evaluation_errors),
-        cmocka_unit_test(bounds),
-        cmocka_unit_test(uses_are_known),
-        cmocka_unit_test(enum_results),
-        cmocka_unit_test(scopes),
-        cmocka_unit_test(rendered_c_agrees),
-        cmocka_unit_test(rendered_text),
+        cmocka_unit_test(integers),           cmocka_unit_test(reals),
+        cmocka_unit_test(compile_errors),     cmocka_unit_test(evaluation_errors),
+        cmocka_unit_test(nesting_is_bounded), cmocka_unit_test(chains_are_bounded),
+        cmocka_unit_test(text_is_bounded),    cmocka_unit_test(uses_are_known),
+        cmocka_unit_test(enum_results),       cmocka_unit_test(scopes),
+        cmocka_unit_test(rendered_c_agrees),  cmocka_unit_test(rendered_text),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
