@@ -9,6 +9,7 @@
  * stays the draw. The default of an INTS field is one integer for every entry. Negative zero is
  * zero.
  */
+#include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,10 @@ static void allowed_text(const struct gk_field *field, struct gk_buf *buf)
         gk_buf_printf(buf, "an integer from %" PRId64 " to %" PRId64, field->min, field->max);
         break;
     case GK_FIELD_REAL:
+        if (field->real_min <= -DBL_MAX && field->real_max >= DBL_MAX) {
+            gk_buf_puts(buf, "a number");
+            break;
+        }
         gk_real_text(field->real_min, low);
         gk_real_text(field->real_max, high);
         gk_buf_printf(buf, "a number from %s to %s", low, high);

@@ -1,6 +1,7 @@
 /* See sample_op.h. */
 #include "tests/support/sample_op.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,9 @@ static void make_attn(struct gk_op_fields *op, const char *name)
     check(gk_expr_compile("batch", op->scope, &kv_len->count_expr, &err), &err);
     add_field(op, "marks", GK_FIELD_INTS, NULL, "1"); /* any number of entries */
     add_field(op, "window", GK_FIELD_INT, NULL, "max(1, kv_len.max)");
-    add_field(op, "scale", GK_FIELD_REAL, NULL, "1 / sqrt(64)");
+    struct gk_field *scale = add_field(op, "scale", GK_FIELD_REAL, NULL, "1 / sqrt(64)");
+    scale->real_min = -DBL_MAX;
+    scale->real_max = DBL_MAX;
     add_rule(op, "some", "kv_len.count > 0", "a batch needs a request", true);
 }
 

@@ -262,6 +262,8 @@ static void series_mistakes(void **state)
                    "f: row 3: field marks: a draw needs a number of entries, and the field "
                    "declares none: give "
                    "{\"each\": [..]}");
+    assert_refused(&ops.attn, "{\"batch\":1,\"scale\":\"x\"}",
+                   "f: row 3: field scale is \"x\"; allowed: a number");
     /* batch is wrong: nothing is said of what depends on it. */
     assert_refused(&ops.attn, "{\"batch\":0,\"kv_len\":[1]}",
                    "f: row 3: field batch is 0; allowed: an integer from 1 to 1024");
