@@ -36,6 +36,9 @@ enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
 /* Blocks up to timeout_ms for something to receive; GK_TIMEOUT. For clients without a loop. */
 enum gk_status gk_link_wait(struct gk_link *link, int timeout_ms, struct gk_err *err);
 
+/* The endpoint as bound (a tcp port of 0 or * resolved) or as connected; lent. */
+const char *gk_link_endpoint(const struct gk_link *link);
+
 /* For loop.c: the ZMQ socket. */
 void *gk_link_socket(struct gk_link *link);
 
