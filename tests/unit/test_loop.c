@@ -4,6 +4,7 @@
  */
 #include "core/loop.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,6 +47,14 @@ struct scene {
     unsigned sent_in_timer;
     bool out_of_time;
 };
+
+static uv_os_sock_t descriptor(struct gk_link *link)
+{
+    uv_os_sock_t fd = -1;
+    size_t size = sizeof fd;
+    assert_int_equal(zmq_getsockopt(gk_link_socket(link), ZMQ_FD, &fd, &size), 0);
+    return fd;
+}
 
 static void send_one(struct gk_link *link, const struct gk_peer *peer)
 {
@@ -126,6 +135,11 @@ static void spring_trap(uv_timer_t *timer)
     }
     assert_int_equal(gk_link_wait(scene->daemon, 5000, NULL), GK_OK); /* they have arrived */
     send_one(scene->daemon, &scene->peer);
+    /* A first send on a pipe may itself cause one more signal: eat until the descriptor stays quiet. */
+    struct pollfd quiet = {.fd = descriptor(scene->daemon), .events = POLLIN};
+    for (int i = 0; i < 100 && poll(&quiet, 1, 20) > 0; i++) {
+        assert_int_equal(gk_link_wait(scene->daemon, 0, NULL), GK_OK);
+    }
 }
 
 static void naive_poll(uv_poll_t *poll, int status, int events)
@@ -142,20 +156,17 @@ static void test_plain_poll_handle_is_trapped(void **state)
     (void)state;
     struct scene scene;
     open_scene(&scene, 300);
-    uv_os_sock_t fd = -1;
-    size_t size = sizeof fd;
-    assert_int_equal(zmq_getsockopt(gk_link_socket(scene.daemon), ZMQ_FD, &fd, &size), 0);
-    uv_poll_t poll;
-    poll.data = &scene;
-    assert_int_equal(uv_poll_init_socket(&scene.loop, &poll, fd), 0);
-    assert_int_equal(uv_poll_start(&poll, UV_READABLE, naive_poll), 0);
+    uv_poll_t naive;
+    naive.data = &scene;
+    assert_int_equal(uv_poll_init_socket(&scene.loop, &naive, descriptor(scene.daemon)), 0);
+    assert_int_equal(uv_poll_start(&naive, UV_READABLE, naive_poll), 0);
     scene.wanted = 1;
     assert_int_equal(uv_timer_start(&scene.timer, spring_trap, 1, 0), 0);
     (void)uv_run(&scene.loop, UV_RUN_DEFAULT);
     assert_true(scene.out_of_time); /* the message is there and nobody was told */
     assert_int_equal(scene.received, 0);
     assert_int_equal(gk_link_wait(scene.daemon, 0, NULL), GK_OK);
-    uv_close((uv_handle_t *)&poll, NULL);
+    uv_close((uv_handle_t *)&naive, NULL);
     close_scene(&scene);
 }
 
