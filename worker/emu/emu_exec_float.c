@@ -92,11 +92,25 @@ EMU_OP2(sub_f32_mods, float, float, finish(insn, T(x) - T(y)))
 EMU_OP2(mul_f32_mods, float, float, finish(insn, T(x) * T(y)))
 EMU_OP3(fma_f32_mods, float, float, finish(insn, __builtin_fmaf(T(x), T(y), T(z))))
 EMU_OP2(div_f32_mods, float, float, finish(insn, T(x) / T(y)))
+/* div.approx: beyond 2^126 the reciprocal of the divisor is flushed to zero. */
+static inline float quick_quotient(float x, float y)
+{
+    float size = float_of(bits_of(y) & 0x7fffffffu);
+
+    if (size > 0x1p126f && size <= 0x1.fffffep127f) {
+        y = float_of((bits_of(y) & 0x80000000u) | 0x7f800000u);
+    }
+    return x / y;
+}
+
+EMU_OP2(div_f32_approx, float, float, finish(insn, quick_quotient(T(x), T(y))))
 EMU_OP1(rcp_f32, float, float, finish(insn, 1.0f / T(x)))
 EMU_OP1(sqrt_f32, float, float, finish(insn, __builtin_sqrtf(T(x))))
 EMU_OP1(rsqrt_f32, float, float, finish(insn, (float)(1.0 / __builtin_sqrt((double)T(x)))))
 EMU_OP1(abs_f32, float, float, T(float_of(bits_of(x) & 0x7fffffffu)))
-EMU_OP1(neg_f32, float, float, T(float_of(bits_of(x) ^ 0x80000000u)))
+/* Negation leaves a NaN as it is: the hardware adds to a negative zero. */
+EMU_OP1(neg_f32, float, float,
+        x != x ? float_of(0x7fffffffu) : T(float_of(bits_of(x) ^ 0x80000000u)))
 EMU_OP2(copysign_f32, float, float,
         float_of((bits_of(x) & 0x80000000u) | (bits_of(y) & 0x7fffffffu)))
 
@@ -108,7 +122,7 @@ EMU_OP2(div_f64, double, double, x / y)
 EMU_OP1(rcp_f64, double, double, 1.0 / x)
 EMU_OP1(sqrt_f64, double, double, __builtin_sqrt(x))
 EMU_OP1(abs_f64, uint64_t, uint64_t, x & 0x7fffffffffffffffull)
-EMU_OP1(neg_f64, uint64_t, uint64_t, x ^ 0x8000000000000000ull)
+EMU_OP1(neg_f64, double, double, x != x ? x : double_of(bits_of_double(x) ^ 1ull << 63))
 EMU_OP2(copysign_f64, uint64_t, uint64_t,
         (x & 0x8000000000000000ull) | (y & 0x7fffffffffffffffull))
 
@@ -126,8 +140,15 @@ static inline double ftz_f64(double x)
 }
 
 EMU_OP1(rcp_approx_f64, double, double, ftz_f64(upper_half(1.0 / ftz_f64(upper_half(x)))))
-EMU_OP1(rsqrt_approx_f64, double, double,
-        upper_half(1.0 / __builtin_sqrt(insn->mods &PTX_M_FTZ ? ftz_f64(x) : x)))
+static inline double rsqrt_upper(const struct emu_insn *insn, double x)
+{
+    bool flushes = insn->mods & PTX_M_FTZ;
+    double out = upper_half(1.0 / __builtin_sqrt(flushes ? ftz_f64(x) : x));
+
+    return flushes && out != out ? double_of(0x7fffffff00000000ull) : out;
+}
+
+EMU_OP1(rsqrt_approx_f64, double, double, rsqrt_upper(insn, x))
 
 /* ------------------------------------------------------------------ min and max */
 
@@ -267,8 +288,15 @@ static inline float log2_single(float x)
 
 EMU_OP1(ex2_f32, float, float, finish(insn, exp2_single(T(x))))
 EMU_OP1(lg2_f32, float, float, finish(insn, log2_single(T(x))))
-EMU_OP1(sin_f32, float, float, finish(insn, (float)sin((double)T(x))))
-EMU_OP1(cos_f32, float, float, finish(insn, (float)cos((double)T(x))))
+/* The hardware first multiplies by 1 / (2 pi) in single precision, which flushes tiny angles and
+ * loses large ones; so does this. */
+static inline double turns(float x)
+{
+    return (double)ftz(x * 0x1.45f306p-3f) * 0x1.921fb54442d18p+2;
+}
+
+EMU_OP1(sin_f32, float, float, finish(insn, (float)sin(turns(T(x)))))
+EMU_OP1(cos_f32, float, float, finish(insn, (float)cos(turns(T(x)))))
 EMU_OP1(tanh_f32, float, float, finish(insn, (float)tanh((double)T(x))))
 
 static int testp_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
@@ -282,7 +310,7 @@ static int testp_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         bool hit = (insn->mods & PTX_M_FINITE && exponent < 255) ||
                    (insn->mods & PTX_M_INFINITE && infinite) ||
                    (insn->mods & PTX_M_NUMBER && !nan) || (insn->mods & PTX_M_NOTANUMBER && nan) ||
-                   (insn->mods & PTX_M_NORMAL && exponent > 0 && exponent < 255) ||
+                   (insn->mods & PTX_M_NORMAL && exponent < 255 && (exponent || !fraction)) ||
                    (insn->mods & PTX_M_SUBNORMAL && exponent == 0 && fraction);
 
         word |= (uint32_t)hit << l;
@@ -302,7 +330,7 @@ static int testp_f64(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         bool hit = (insn->mods & PTX_M_FINITE && exponent < 2047) ||
                    (insn->mods & PTX_M_INFINITE && infinite) ||
                    (insn->mods & PTX_M_NUMBER && !nan) || (insn->mods & PTX_M_NOTANUMBER && nan) ||
-                   (insn->mods & PTX_M_NORMAL && exponent > 0 && exponent < 2047) ||
+                   (insn->mods & PTX_M_NORMAL && exponent < 2047 && (exponent || !fraction)) ||
                    (insn->mods & PTX_M_SUBNORMAL && exponent == 0 && fraction);
 
         word |= (uint32_t)hit << l;
@@ -328,7 +356,8 @@ static const struct ptx_row ROWS[] = {
     {"mad{.rn}{.ftz}{.sat}.f32", "Dt St St St", fma_f32_mods, FMA, 0},
     {"div.rn.f32", "Dt St St", div_f32, SPECIAL, 0},
     {"div.rn.ftz.f32", "Dt St St", div_f32_mods, SPECIAL, 0},
-    {"div[.approx|.full]{.ftz}.f32", "Dt St St", div_f32_mods, SPECIAL, 0},
+    {"div.approx{.ftz}.f32", "Dt St St", div_f32_approx, SPECIAL, 0},
+    {"div.full{.ftz}.f32", "Dt St St", div_f32_mods, SPECIAL, 0},
     {"rcp[.approx|.rn]{.ftz}.f32", "Dt St", rcp_f32, SPECIAL, 0},
     {"sqrt[.approx|.rn]{.ftz}.f32", "Dt St", sqrt_f32, SPECIAL, 0},
     {"rsqrt.approx{.ftz}.f32", "Dt St", rsqrt_f32, SPECIAL, 0},

@@ -124,7 +124,7 @@ static uint32_t half_compute(const struct emu_insn *insn, uint32_t a, uint32_t b
     case HALF_MAX:
         return half_min_max(insn, a, b, bf16, true);
     case HALF_NEG:
-        return a ^ 0x8000u;
+        return half_is_nan(a, bf16) ? 0x7fffu : a ^ 0x8000u;
     case HALF_ABS:
         return a & 0x7fffu;
     case HALF_EX2:

@@ -149,12 +149,13 @@ static uint64_t to_float(const struct emu_insn *insn, const struct value *value,
     return bits;
 }
 
-static uint64_t clamp_integer(double real, uint8_t type)
+/* NaN becomes 0, but the top bit of the width from f64 and to 64 bits. */
+static uint64_t clamp_integer(double real, uint8_t type, uint8_t source)
 {
     unsigned size = ptx_type_bytes(type) * 8;
 
     if (real != real) {
-        return size == 64 ? 0x8000000000000000ull : 0;
+        return size == 64 || source == PTX_F64 ? 1ull << (size - 1) : 0;
     }
     if (ptx_type_is_signed(type)) {
         double top = ldexp(1.0, (int)size - 1);
@@ -205,13 +206,26 @@ static uint64_t to_integer(const struct emu_insn *insn, const struct value *valu
         (void)fesetround(host_mode(insn->round));
         real = nearbyint(real);
         (void)fesetround(before);
-        bits = clamp_integer(real, type);
+        bits = clamp_integer(real, type, source);
     } else {
         bits = insn->mods & PTX_M_SAT ? saturate_integer(value, type) : (uint64_t)value->integer;
     }
     /* Registers wider than the type hold its value extended. */
     bits <<= 64 - size;
     return ptx_type_is_signed(type) ? (uint64_t)((int64_t)bits >> (64 - size)) : bits >> (64 - size);
+}
+
+/* A NaN that becomes a double keeps sign and payload. */
+static uint64_t widen_nan(uint64_t bits, uint8_t source)
+{
+    struct emu_format format = emu_format_of(source);
+    unsigned size = (unsigned)(format.fraction_bits + format.exponent_bits);
+
+    if (source == PTX_F64) {
+        return bits;
+    }
+    return (bits >> size & 1) << 63 | 0x7ff8000000000000ull |
+           (bits & ((1ull << format.fraction_bits) - 1)) << (52 - format.fraction_bits);
 }
 
 static int convert(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
@@ -223,6 +237,10 @@ static int convert(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
         unsigned l = (unsigned)__builtin_ctz(left);
         struct value value = load_value(read_lane(a, l, insn->width[1]), insn->type2);
 
+        if (insn->type == PTX_F64 && value.is_float && value.real != value.real) {
+            write_lane(d, l, 8, widen_nan(read_lane(a, l, insn->width[1]), insn->type2));
+            continue;
+        }
         write_lane(d, l, insn->width[0],
                    is_real(insn->type) ? to_float(insn, &value, insn->type, insn->type2)
                                        : to_integer(insn, &value, insn->type, insn->type2));
