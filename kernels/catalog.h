@@ -94,7 +94,9 @@ struct gk_tensor_map {
     char name[GK_NAME_MAX];
     uint32_t tensor;
     uint32_t rank;
-    struct gk_expr *dims[5], *strides[5], *box[5], *element_strides[5];
+    struct gk_expr *dims[5], *box[5];
+    struct gk_expr *strides[5];         /* bytes, by dimension; [0] is NULL: packed; all NULL: packed */
+    struct gk_expr *element_strides[5]; /* NULL: 1 */
     struct gk_expr *offset;
     struct gk_expr *when;
     uint32_t swizzle;          /* bytes: 0, 32, 64, 128 */
@@ -102,10 +104,13 @@ struct gk_tensor_map {
     bool fill_nan;
 };
 
+enum gk_l2_policy { GK_L2_PERSISTING, GK_L2_STREAMING, GK_L2_NORMAL };
+
 struct gk_launch_def {
     char name[GK_NAME_MAX];
     char kernel[GK_NAME_MAX];
     char *source;              /* path relative to the catalog's root */
+    struct gk_hash tokens;     /* of the source and all that it includes */
     uint32_t param_mask;       /* bit i: parameter i is a macro of this launch */
     struct gk_expr *grid[3], *block[3], *cluster[3]; /* NULL: 1 */
     struct gk_expr *smem;      /* NULL: 0 */
@@ -117,6 +122,7 @@ struct gk_launch_def {
     struct gk_expr *carveout;
     int32_t l2_window_tensor;  /* -1: none */
     double l2_window_hit_ratio;
+    enum gk_l2_policy l2_window_policy;
 };
 
 struct gk_after_rule {

@@ -30,8 +30,9 @@ struct gk_plan_workspace {
 struct gk_plan_map {
     const struct gk_tensor_map *def;
     bool present;
-    int64_t dims[5], strides[5], box[5], element_strides[5];
-    int64_t offset;     /* elements */
+    int64_t dims[5], box[5], element_strides[5]; /* by dimension, innermost first */
+    int64_t strides[5]; /* bytes, by dimension; [0] is the element's size: the driver takes [1].. */
+    int64_t offset;     /* elements from the tensor's first element to the view's */
 };
 
 struct gk_plan_arg {
@@ -67,6 +68,8 @@ struct gk_plan {
     double flops, bytes;
     union gk_value *slots; /* of the template's scope; owned */
     uint32_t slot_count;
+    struct gk_device_props dev;  /* what the limits were checked against, and refine checks again */
+    struct gk_err *err;          /* while rendering; NULL in a finished plan */
 };
 
 /* Renders everything; k.* count as unknown. GK_INPUT for a broken constraint, GK_RANGE for arithmetic, GK_LIMIT for
