@@ -13,21 +13,51 @@
 #include "tests/unit/emu_ops.h"
 
 /* The few calls of the driver that are needed; its headers stay with the cuda device. */
-typedef int (*driver_call)();
+struct driver {
+    int (*init)(unsigned);
+    int (*device)(int *, int);
+    int (*retain)(void **, int);
+    int (*set_current)(void *);
+    int (*alloc)(uint64_t *, size_t);
+    int (*to_device)(uint64_t, const void *, size_t);
+    int (*to_host)(void *, uint64_t, size_t);
+    int (*load)(void **, const void *);
+    int (*function)(void **, void *, const char *);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **);
+};
 
-static void *driver;
-
-static driver_call find(const char *name)
+static void find(void *library, const char *name, void *function_pointer)
 {
-    void *symbol = dlsym(driver, name);
-    driver_call call;
+    void *symbol = dlsym(library, name);
 
-    memcpy(&call, &symbol, sizeof(call));
-    if (!call) {
+    if (!symbol) {
         (void)fprintf(stderr, "emu_record_ops: the driver has no %s\n", name);
         exit(1);
     }
-    return call;
+    memcpy(function_pointer, &symbol, sizeof(symbol));
+}
+
+static struct driver open_driver(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    struct driver cu;
+
+    if (!library) {
+        (void)fprintf(stderr, "emu_record_ops: libcuda.so.1 is not here\n");
+        exit(1);
+    }
+    find(library, "cuInit", &cu.init);
+    find(library, "cuDeviceGet", &cu.device);
+    find(library, "cuDevicePrimaryCtxRetain", &cu.retain);
+    find(library, "cuCtxSetCurrent", &cu.set_current);
+    find(library, "cuMemAlloc_v2", &cu.alloc);
+    find(library, "cuMemcpyHtoD_v2", &cu.to_device);
+    find(library, "cuMemcpyDtoH_v2", &cu.to_host);
+    find(library, "cuModuleLoadData", &cu.load);
+    find(library, "cuModuleGetFunction", &cu.function);
+    find(library, "cuLaunchKernel", &cu.launch);
+    return cu;
 }
 
 static void want(int result, const char *what)
@@ -44,31 +74,29 @@ int main(int argc, char **argv)
     char *ptx = emu_ops_ptx("sm_90"), name[32];
     uint64_t device_input = 0, device_output = 0, results[EMU_OPS_THREADS];
     void *context = NULL, *module = NULL, *function = NULL, *params[2];
+    struct driver cu = open_driver();
     FILE *raw = argc > 1 ? fopen(argv[1], "wb") : NULL;
     int device = 0;
 
-    driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!driver || !input || !ptx) {
-        (void)fprintf(stderr, "emu_record_ops: libcuda.so.1 is not here\n");
+    if (!input || !ptx) {
         return 1;
     }
-    want(find("cuInit")(0), "cuInit");
-    want(find("cuDeviceGet")(&device, 0), "cuDeviceGet");
-    want(find("cuDevicePrimaryCtxRetain")(&context, device), "context");
-    want(find("cuCtxSetCurrent")(context), "context");
-    want(find("cuMemAlloc_v2")(&device_input, (size_t)EMU_OPS_INPUT_BYTES), "memory");
-    want(find("cuMemAlloc_v2")(&device_output, sizeof(results)), "memory");
+    want(cu.init(0), "cuInit");
+    want(cu.device(&device, 0), "cuDeviceGet");
+    want(cu.retain(&context, device), "context");
+    want(cu.set_current(context), "context");
+    want(cu.alloc(&device_input, EMU_OPS_INPUT_BYTES), "memory");
+    want(cu.alloc(&device_output, sizeof(results)), "memory");
     emu_ops_inputs(input);
-    want(find("cuMemcpyHtoD_v2")(device_input, input, (size_t)EMU_OPS_INPUT_BYTES), "copy");
-    want(find("cuModuleLoadData")(&module, ptx), "module");
+    want(cu.to_device(device_input, input, EMU_OPS_INPUT_BYTES), "copy");
+    want(cu.load(&module, ptx), "module");
     params[0] = &device_input;
     params[1] = &device_output;
     for (uint32_t i = 0; i < emu_ops_count(); i++) {
         (void)snprintf(name, sizeof(name), "op_%u", i);
-        want(find("cuModuleGetFunction")(&function, module, name), name);
-        want(find("cuLaunchKernel")(function, 1, 1, 1, EMU_OPS_THREADS, 1, 1, 0, NULL, params, NULL),
-             name);
-        want(find("cuMemcpyDtoH_v2")(results, device_output, sizeof(results)), name);
+        want(cu.function(&function, module, name), name);
+        want(cu.launch(function, 1, 1, 1, EMU_OPS_THREADS, 1, 1, 0, NULL, params, NULL), name);
+        want(cu.to_host(results, device_output, sizeof(results)), name);
         printf("%016" PRIx64 " %s\n", emu_ops_hash(results), emu_ops_at(i)->text);
         if (raw) {
             (void)fwrite(results, 1, sizeof(results), raw);

@@ -277,6 +277,8 @@ static int access_local(struct emu_warp *warp, const struct emu_insn *insn, uint
 {
     uint64_t size = warp->run->local_bytes, stride = warp->run->local_stride;
 
+    access->uniform = false; /* one address is another place in every lane */
+
     for (uint32_t left = mask; left; left &= left - 1) {
         unsigned lane = (unsigned)__builtin_ctz(left);
         uint64_t at = access->address[lane];
@@ -389,6 +391,7 @@ static int access_generic(struct emu_warp *warp, const struct emu_insn *insn, ui
                 access->ptr[l] = some.ptr[l];
             }
         }
+        access->uniform = access->uniform && some.uniform && part == mask;
         left &= ~part;
     }
     for (unsigned l = 0; l < EMU_LANES; l++) {

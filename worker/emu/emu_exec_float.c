@@ -292,7 +292,11 @@ EMU_OP1(lg2_f32, float, float, finish(insn, log2_single(T(x))))
  * loses large ones; so does this. */
 static inline double turns(float x)
 {
-    return (double)ftz(x * 0x1.45f306p-3f) * 0x1.921fb54442d18p+2;
+    double whole = (double)ftz(x * 0x1.45f306p-3f);
+
+    return __builtin_copysign(whole - __builtin_rint(whole), whole) == 0.0
+               ? __builtin_copysign(0.0, (double)x)
+               : (whole - __builtin_rint(whole)) * 0x1.921fb54442d18p+2;
 }
 
 EMU_OP1(sin_f32, float, float, finish(insn, (float)sin(turns(T(x)))))
