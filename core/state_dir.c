@@ -57,7 +57,7 @@ static const char *network_name(const char *path)
     } network[] = {
         {NFS_SUPER_MAGIC, "NFS"},       {SMB_SUPER_MAGIC, "SMB"},  {0xFF534D42u, "CIFS"},
         {0xFE534D42u, "SMB2"},          {CEPH_SUPER_MAGIC, "Ceph"}, {0x0BD00BD0u, "Lustre"},
-        {AFS_SUPER_MAGIC, "AFS"},       {V9FS_MAGIC, "9P"},         {0x47504653u, "GPFS"},
+        {AFS_SUPER_MAGIC, "AFS"},       {0x47504653u, "GPFS"},
         {CODA_SUPER_MAGIC, "Coda"},
     };
     struct statfs info;
