@@ -1,0 +1,335 @@
+#include "worker/generate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/prng.h"
+#include "worker/numeric.h"
+
+/* ------------------------------------------------------------------ quantiles */
+
+/* ln x for x in (0, 1): exponent times ln 2 plus the series of 2 artanh((m-1)/(m+1)). */
+static double logarithm(double x)
+{
+    int exponent = 0;
+    while (x < 0.70710678118654752) { /* doubling is exact */
+        x *= 2.0;
+        exponent--;
+    }
+    const double s = (x - 1.0) / (x + 1.0), square = s * s;
+    double power = s, sum = 0.0;
+    for (int i = 1; i < 40; i += 2) {
+        sum += power / i;
+        power *= square;
+    }
+    return 2.0 * sum + exponent * 0.69314718055994530942;
+}
+
+static double polynomial(const double *coefficients, int count, double x)
+{
+    double sum = coefficients[count - 1];
+    for (int i = count - 2; i >= 0; i--) {
+        sum = sum * x + coefficients[i];
+    }
+    return sum;
+}
+
+/* AS241 without its far tail (p below 1e-11), which no entry of the table reaches. */
+static double normal_quantile(double p)
+{
+    static const double A[] = {3.3871328727963666080,  133.14166789178437745, 1971.5909503065514427,
+                               13731.693765509461125,  45921.953931549871457, 67265.770927008700853,
+                               33430.575583588128105,  2509.0809287301226727};
+    static const double B[] = {1.0,                   42.313330701600911252, 687.18700749205790830,
+                               5394.1960214247511077, 21213.794301586595867, 39307.895800092710610,
+                               28729.085735721942674, 5226.4952788528545610};
+    static const double C[] = {1.42343711074968357734,   4.63033784615654529590,
+                               5.76949722146069140550,   3.64784832476320460504,
+                               1.27045825245236838258,   0.241780725177450611770,
+                               0.0227238449892691845833, 7.74545014278341407640e-4};
+    static const double D[] = {1.0,
+                               2.05319162663775882187,
+                               1.67638483018380384940,
+                               0.689767334985100004550,
+                               0.148103976427480074590,
+                               0.0151986665636164571966,
+                               5.47593808499534494600e-4,
+                               1.05075007164441684324e-9};
+    const double q = p - 0.5;
+    if (fabs(q) <= 0.425) {
+        const double r = 0.180625 - q * q;
+        return q * polynomial(A, 8, r) / polynomial(B, 8, r);
+    }
+    const double r = sqrt(-logarithm(q < 0.0 ? p : 1.0 - p)) - 1.6;
+    const double value = polynomial(C, 8, r) / polynomial(D, 8, r);
+    return q < 0.0 ? -value : value;
+}
+
+void gk_normal_quantiles(float table_out[GK_QUANTILES])
+{
+    for (uint32_t i = 0; i < GK_QUANTILES / 2; i++) { /* the other half is the mirror image */
+        const float value = (float)normal_quantile((i + 0.5) / GK_QUANTILES);
+        table_out[i] = value;
+        table_out[GK_QUANTILES - 1 - i] = -value;
+    }
+}
+
+uint64_t gk_input_seed(uint32_t input_set, bool exact)
+{
+    return UINT64_C(0x676b74756e650000) + (exact ? 256 : 0) + input_set;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+bool gk_tensor_step(const struct gk_plan_tensor *tensor, int64_t index[GK_TENSOR_RANK_MAX])
+{
+    for (uint32_t i = tensor->rank; i-- > 0;) {
+        if (++index[i] < tensor->extents[i]) {
+            return true;
+        }
+        index[i] = 0;
+    }
+    return false;
+}
+
+int64_t gk_tensor_place(const struct gk_plan_tensor *tensor,
+                        const int64_t index[GK_TENSOR_RANK_MAX])
+{
+    int64_t place = tensor->offset;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        place += index[i] * tensor->strides[i];
+    }
+    return place;
+}
+
+/* ------------------------------------------------------------------ generators */
+
+struct source {
+    const struct gk_plan *plan;
+    const struct gk_plan_tensor *tensor;
+    const struct gk_generator *gen;
+    const float *quantiles;
+    uint32_t key[2];
+    uint32_t tensor_index;
+    double args[3];
+    bool has[3];
+    const struct gk_series *series;
+    uint64_t block_at;   /* number of the cached Philox block + 1; 0: none */
+    uint32_t block[4];
+    int64_t running;     /* OFFSETS: sum so far */
+    uint32_t *pages;     /* PAGE_TABLE: a permutation; owned */
+    uint64_t page_count, page_next;
+};
+
+static const uint32_t *philox_block(struct source *s, uint64_t number)
+{
+    if (s->block_at != number + 1) {
+        const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), s->tensor_index, 0};
+        gk_philox(counter, s->key, s->block);
+        s->block_at = number + 1;
+    }
+    return s->block;
+}
+
+/* 32 bits of element i; lane picks one of four words. */
+static uint32_t random_u32(struct source *s, uint64_t i, uint32_t lane)
+{
+    return philox_block(s, i)[lane];
+}
+
+static double unit(uint32_t bits)
+{
+    return (bits + 0.5) * 0x1p-32;
+}
+
+/* Eight elements share a block of eight 16-bit numbers. */
+static double normal(struct source *s, uint64_t i)
+{
+    const uint32_t word = philox_block(s, i / 8)[i / 2 % 4];
+    return (double)s->quantiles[i % 2 ? word >> 16 : word & 0xffff];
+}
+
+static double draw_real(struct source *s, uint64_t i)
+{
+    switch (s->gen->kind) {
+    case GK_GEN_NORMAL:
+        return normal(s, i) * s->args[0];
+    case GK_GEN_UNIFORM:
+        return s->args[0] + (s->args[1] - s->args[0]) * unit(random_u32(s, i, 0));
+    case GK_GEN_TERNARY: {
+        const uint32_t bits = random_u32(s, i, 0);
+        const bool zero = !(unit(bits) < s->args[0] * (2.0 / 3.0));
+        return zero ? 0.0 : random_u32(s, i, 1) & 1 ? 1.0 : -1.0;
+    }
+    case GK_GEN_CONSTANT:
+        return s->args[0];
+    default:
+        return 0.0;
+    }
+}
+
+static int64_t draw_page(struct source *s, uint64_t i)
+{
+    const uint32_t rank = s->tensor->rank;
+    const int64_t columns = rank > 0 ? s->tensor->extents[rank - 1] : 1;
+    const int64_t row = (int64_t)i / columns, column = (int64_t)i % columns;
+    const int64_t size = (int64_t)s->args[1];
+    const int64_t length =
+        s->series && row < (int64_t)s->series->count ? s->series->values[row] : 0;
+    const int64_t needed = size > 0 ? (length + size - 1) / size : 0;
+    if (column < needed && s->page_next < s->page_count) {
+        return s->pages[s->page_next++];
+    }
+    /* beyond need: numbers that are no page, so that a kernel that follows one is caught */
+    return 0x40000000 + (int64_t)(random_u32(s, i, 0) & 0x3fffffff);
+}
+
+static int64_t draw_int(struct source *s, uint64_t i)
+{
+    const uint64_t raw = (uint64_t)random_u32(s, i, 1) << 32 | random_u32(s, i, 0);
+    switch (s->gen->kind) {
+    case GK_GEN_SMALL_INT: {
+        const uint64_t span = (uint64_t)(2.0 * s->args[0]) + 1;
+        return (int64_t)(raw % span) - (int64_t)s->args[0];
+    }
+    case GK_GEN_CLASS_INDEX:
+        if (s->has[1] && unit(random_u32(s, i, 2)) < s->args[2]) {
+            return (int64_t)s->args[1];
+        }
+        return s->args[0] >= 1.0 ? (int64_t)(raw % (uint64_t)s->args[0]) : 0;
+    case GK_GEN_OFFSETS: {
+        const int64_t value = s->running;
+        if (s->series && i < s->series->count) {
+            s->running += s->series->values[i];
+        }
+        return value;
+    }
+    case GK_GEN_SERIES:
+        return s->series && i < s->series->count ? s->series->values[i] : 0;
+    case GK_GEN_PAGE_TABLE:
+        return draw_page(s, i);
+    default:
+        return 0;
+    }
+}
+
+static bool gives_reals(enum gk_generator_kind kind)
+{
+    return kind == GK_GEN_NORMAL || kind == GK_GEN_UNIFORM || kind == GK_GEN_TERNARY ||
+           kind == GK_GEN_CONSTANT;
+}
+
+static void write_element(struct source *s, uint64_t i, unsigned char *at)
+{
+    const enum gk_dtype dtype = s->tensor->dtype;
+    if (s->gen->kind == GK_GEN_BYTES) {
+        const uint32_t *block = philox_block(s, i);
+        memcpy(at, block, gk_dtype_bytes(dtype));
+    } else if (gives_reals(s->gen->kind)) {
+        gk_numeric_store(dtype, at, draw_real(s, i));
+    } else {
+        gk_numeric_store_int(dtype, at, draw_int(s, i));
+    }
+}
+
+/* Fisher-Yates over all pages. */
+static enum gk_status shuffle_pages(struct source *s, uint64_t seed, struct gk_err *err)
+{
+    const double pages = s->args[0];
+    if (!(pages >= 0.0 && pages <= 0x1p30)) {
+        return gk_fail(err, GK_RANGE, "tensor %s: %g pages; 0 to 2^30 are allowed",
+                       s->tensor->def->name, pages);
+    }
+    s->page_count = (uint64_t)pages;
+    s->pages = malloc((s->page_count + 1) * sizeof *s->pages);
+    if (!s->pages) {
+        return gk_fail(err, GK_NOMEM, "out of memory for %" PRIu64 " pages", s->page_count);
+    }
+    struct gk_prng prng;
+    gk_prng_init(&prng, seed, 0x70616765 + s->tensor_index);
+    for (uint64_t i = 0; i < s->page_count; i++) {
+        s->pages[i] = (uint32_t)i;
+    }
+    for (uint64_t i = s->page_count; i > 1; i--) {
+        const uint64_t j = gk_prng_below(&prng, i);
+        const uint32_t swap = s->pages[i - 1];
+        s->pages[i - 1] = s->pages[j];
+        s->pages[j] = swap;
+    }
+    return GK_OK;
+}
+
+static enum gk_status prepare(struct source *s, uint64_t seed, struct gk_err *err)
+{
+    static const double FALLBACK[3] = {1.0, 1.0, 0.0};
+    for (uint32_t i = 0; i < 3; i++) {
+        s->has[i] = s->gen->args[i] != NULL;
+        enum gk_status status =
+            gk_plan_generator_arg(s->plan, s->gen, i, FALLBACK[i], &s->args[i], err);
+        if (status != GK_OK) {
+            return gk_fail_in(err, status, "tensor %s: generator", s->tensor->def->name);
+        }
+    }
+    if (s->gen->series_field >= 0) {
+        const struct gk_field *field = &s->plan->op->fields.fields[s->gen->series_field];
+        s->series = s->plan->slots[field->slot].series;
+    }
+    return s->gen->kind == GK_GEN_PAGE_TABLE ? shuffle_pages(s, seed, err) : GK_OK;
+}
+
+/* First row of the outermost dimension that no request owns. */
+static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tensor *tensor)
+{
+    if (tensor->def->rows_owner < 0) {
+        return INT64_MAX;
+    }
+    const struct gk_field *field = &plan->op->fields.fields[tensor->def->rows_owner];
+    const struct gk_series *series = plan->slots[field->slot].series;
+    int64_t sum = 0;
+    for (uint32_t i = 0; series && i < series->count; i++) {
+        sum += series->values[i];
+    }
+    return sum;
+}
+
+static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *bytes)
+{
+    unsigned char pattern[8];
+    const uint32_t size = gk_numeric_poison(tensor->dtype, pattern);
+    for (int64_t i = 0; i < tensor->span; i++) {
+        memcpy(bytes + i * size, pattern, size);
+    }
+}
+
+enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor,
+                           const float quantiles[GK_QUANTILES], uint64_t seed, bool exact,
+                           unsigned char *bytes, struct gk_err *err)
+{
+    const struct gk_plan_tensor *t = &plan->tensors[tensor];
+    const bool own = exact && t->def->exact.kind != GK_GEN_NONE;
+    struct source s = {.plan = plan, .tensor = t, .gen = own ? &t->def->exact : &t->def->gen,
+                       .quantiles = quantiles, .tensor_index = tensor,
+                       .key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
+    const uint32_t size = gk_dtype_bytes(t->dtype);
+    const int64_t owned = owned_rows(plan, t);
+    int64_t index[GK_TENSOR_RANK_MAX] = {0};
+    enum gk_status status = prepare(&s, seed, err);
+    if (status != GK_OK) {
+        goto out;
+    }
+    fill_padding(t, bytes);
+    if (t->elements > 0 && s.gen->kind != GK_GEN_NONE) {
+        uint64_t i = 0;
+        do {
+            if (t->rank == 0 || index[0] < owned) {
+                write_element(&s, i, bytes + gk_tensor_place(t, index) * size);
+            }
+            i++;
+        } while (gk_tensor_step(t, index));
+    }
+out:
+    free(s.pages);
+    return status;
+}
