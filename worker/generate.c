@@ -1,80 +1,14 @@
+/* Inputs of a problem: see generate.h. */
 #include "worker/generate.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/prng.h"
 #include "worker/numeric.h"
-
-/* ------------------------------------------------------------------ quantiles */
-
-/* ln x for x in (0, 1): exponent times ln 2 plus the series of 2 artanh((m-1)/(m+1)). */
-static double logarithm(double x)
-{
-    int exponent = 0;
-    while (x < 0.70710678118654752) { /* doubling is exact */
-        x *= 2.0;
-        exponent--;
-    }
-    const double s = (x - 1.0) / (x + 1.0), square = s * s;
-    double power = s, sum = 0.0;
-    for (int i = 1; i < 40; i += 2) {
-        sum += power / i;
-        power *= square;
-    }
-    return 2.0 * sum + exponent * 0.69314718055994530942;
-}
-
-static double polynomial(const double *coefficients, int count, double x)
-{
-    double sum = coefficients[count - 1];
-    for (int i = count - 2; i >= 0; i--) {
-        sum = sum * x + coefficients[i];
-    }
-    return sum;
-}
-
-/* AS241 without its far tail (p below 1e-11), which no entry of the table reaches. */
-static double normal_quantile(double p)
-{
-    static const double A[] = {3.3871328727963666080,  133.14166789178437745, 1971.5909503065514427,
-                               13731.693765509461125,  45921.953931549871457, 67265.770927008700853,
-                               33430.575583588128105,  2509.0809287301226727};
-    static const double B[] = {1.0,                   42.313330701600911252, 687.18700749205790830,
-                               5394.1960214247511077, 21213.794301586595867, 39307.895800092710610,
-                               28729.085735721942674, 5226.4952788528545610};
-    static const double C[] = {1.42343711074968357734,   4.63033784615654529590,
-                               5.76949722146069140550,   3.64784832476320460504,
-                               1.27045825245236838258,   0.241780725177450611770,
-                               0.0227238449892691845833, 7.74545014278341407640e-4};
-    static const double D[] = {1.0,
-                               2.05319162663775882187,
-                               1.67638483018380384940,
-                               0.689767334985100004550,
-                               0.148103976427480074590,
-                               0.0151986665636164571966,
-                               5.47593808499534494600e-4,
-                               1.05075007164441684324e-9};
-    const double q = p - 0.5;
-    if (fabs(q) <= 0.425) {
-        const double r = 0.180625 - q * q;
-        return q * polynomial(A, 8, r) / polynomial(B, 8, r);
-    }
-    const double r = sqrt(-logarithm(q < 0.0 ? p : 1.0 - p)) - 1.6;
-    const double value = polynomial(C, 8, r) / polynomial(D, 8, r);
-    return q < 0.0 ? -value : value;
-}
-
-void gk_normal_quantiles(float table_out[GK_QUANTILES])
-{
-    for (uint32_t i = 0; i < GK_QUANTILES / 2; i++) { /* the other half is the mirror image */
-        const float value = (float)normal_quantile((i + 0.5) / GK_QUANTILES);
-        table_out[i] = value;
-        table_out[GK_QUANTILES - 1 - i] = -value;
-    }
-}
 
 uint64_t gk_input_seed(uint32_t input_set, bool exact)
 {
@@ -102,6 +36,34 @@ int64_t gk_tensor_place(const struct gk_plan_tensor *tensor,
         place += index[i] * tensor->strides[i];
     }
     return place;
+}
+
+int64_t gk_tensor_position(const struct gk_plan_tensor *tensor, int64_t element)
+{
+    int64_t place = tensor->offset;
+    for (uint32_t d = tensor->rank; d-- > 0;) {
+        place += element % tensor->extents[d] * tensor->strides[d];
+        element /= tensor->extents[d];
+    }
+    return place;
+}
+
+void gk_tensor_coordinates(const struct gk_plan_tensor *tensor, int64_t element, char *text_out,
+                           size_t size)
+{
+    int64_t at[GK_TENSOR_RANK_MAX] = {0};
+    size_t used = 0;
+    for (uint32_t d = tensor->rank; d-- > 0;) {
+        at[d] = element % tensor->extents[d];
+        element /= tensor->extents[d];
+    }
+    for (uint32_t d = 0; d < tensor->rank && used < size; d++) {
+        int wrote = snprintf(text_out + used, size - used, "%s%" PRId64, d ? ", " : "[", at[d]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (used < size) {
+        (void)snprintf(text_out + used, size - used, "%s", tensor->rank ? "]" : "[]");
+    }
 }
 
 /* ------------------------------------------------------------------ generators */
@@ -228,9 +190,9 @@ static void write_element(struct source *s, uint64_t i, unsigned char *at)
         const uint32_t *block = philox_block(s, i);
         memcpy(at, block, gk_dtype_bytes(dtype));
     } else if (gives_reals(s->gen->kind)) {
-        gk_numeric_store(dtype, at, draw_real(s, i));
+        gk_element_store(dtype, at, draw_real(s, i));
     } else {
-        gk_numeric_store_int(dtype, at, draw_int(s, i));
+        gk_element_store(dtype, at, (double)draw_int(s, i));
     }
 }
 
@@ -297,20 +259,20 @@ static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tenso
 static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *bytes)
 {
     unsigned char pattern[8];
-    const uint32_t size = gk_numeric_poison(tensor->dtype, pattern);
+    const uint32_t size = gk_dtype_bytes(tensor->dtype);
+    gk_element_poison(tensor->dtype, pattern);
     for (int64_t i = 0; i < tensor->span; i++) {
         memcpy(bytes + i * size, pattern, size);
     }
 }
 
 enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor,
-                           const float quantiles[GK_QUANTILES], uint64_t seed, bool exact,
-                           unsigned char *bytes, struct gk_err *err)
+                           uint64_t seed, bool exact, unsigned char *bytes, struct gk_err *err)
 {
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
     const bool own = exact && t->def->exact.kind != GK_GEN_NONE;
     struct source s = {.plan = plan, .tensor = t, .gen = own ? &t->def->exact : &t->def->gen,
-                       .quantiles = quantiles, .tensor_index = tensor,
+                       .quantiles = gk_normal_quantiles(), .tensor_index = tensor,
                        .key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const uint32_t size = gk_dtype_bytes(t->dtype);
     const int64_t owned = owned_rows(plan, t);
