@@ -151,8 +151,15 @@ static int bar(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask
 static int members_ready(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                          const uint32_t *members, uint32_t *ready_out)
 {
-    uint32_t ready = 0, waiting;
+    uint32_t ready = 0, waiting, agree = EMU_FULL;
 
+    for (unsigned l = 0; l < EMU_LANES; l++) {
+        agree &= members[l];
+    }
+    if (mask == EMU_FULL && agree == EMU_FULL) { /* the usual case */
+        *ready_out = mask;
+        return EMU_NEXT;
+    }
     for (uint32_t left = mask; left;) {
         unsigned lane = (unsigned)__builtin_ctz(left);
         uint32_t want = members[lane], same = 0;
@@ -225,11 +232,11 @@ static int bar_warp(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
     const uint32_t *members = emu_operand(warp, insn, 0);
     uint32_t want = members[__builtin_ctz(mask)], same = 0, ready;
 
-    if (mask == EMU_FULL && warp->alive == EMU_FULL && want == EMU_FULL) {
-        return EMU_NEXT;
-    }
     for (unsigned l = 0; l < EMU_LANES; l++) {
         same |= (uint32_t)(mask >> l & 1 && members[l] == want) << l;
+    }
+    if (same == EMU_FULL && want == EMU_FULL) {
+        return EMU_NEXT;
     }
     if (same == mask && want & warp->alive & ~mask && meet_elsewhere(warp, want, mask)) {
         return EMU_NEXT;
