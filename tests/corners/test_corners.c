@@ -1,0 +1,240 @@
+/*
+ * Corners of every built-in space, through NVRTC and ptxas, for the target named (sm_80, sm_90a).
+ *
+ * A legal config must compile: each static assert of a template has a twin among its constraints. For every value of every
+ * parameter one config that has it is compiled (the first legal one, and a seeded choice of further ones), and every
+ * default that op.json names, which may not spill. Spills of others are printed: the tuner rejects
+ * them by the template's after-compile constraint.
+ *
+ * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one. Exit 77
+ * without NVRTC.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/prng.h"
+#include "kernels/catalog.h"
+#include "nvrtc_for_tests.h"
+#include "search/space.h"
+
+#define OPTIONS_MAX 100
+#define CHOSEN_MAX 4096
+
+/* One problem for each way an op's sources fork: layouts, alignments, types, epilogues. */
+static const char *const PROBLEMS[] = {
+    "gemm{\"K\":1024,\"M\":1024,\"N\":1024}",
+    "gemm{\"K\":1024,\"M\":16,\"N\":1024,\"dtype\":\"f16\",\"trans\":\"NN\"}",
+    "gemm{\"K\":513,\"M\":129,\"N\":255,\"dtype_out\":\"f32\",\"trans\":\"TN\"}",
+    "gemm{\"K\":512,\"M\":512,\"N\":512,\"act\":\"gelu\",\"bias\":true,\"trans\":\"TT\"}",
+};
+/* From the command line: one process a target, so that both cores have work. */
+static const char *wanted_target = "sm_80";
+
+struct totals {
+    uint32_t compiled, spilled;
+};
+
+static uint64_t env_number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : fallback;
+}
+
+static bool spills(const char *log)
+{
+    for (const char *at = log; (at = strstr(at, "bytes spill stores")) != NULL; at++) {
+        const char *number = at;
+        while (number > log && number[-1] != ',') {
+            number--;
+        }
+        if (strtol(number, NULL, 10) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Compiles every launch of the config; false if one does not compile, with the log printed. */
+static bool compile_config(const struct gk_catalog *catalog, const struct gk_op *op,
+                           const struct gk_problem *problem, const struct gk_config *config,
+                           const char *target, bool *spilled_out)
+{
+    const struct gk_template *template_ = NULL;
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config->template_name) == 0) {
+            template_ = &op->templates[i];
+        }
+    }
+    assert_non_null(template_);
+    bool good = true;
+    for (uint32_t i = 0; good && i < template_->launch_count; i++) {
+        struct gk_err err;
+        char **defines = NULL, *text = NULL, *log = NULL;
+        uint32_t count = 0;
+        size_t size = 0;
+        if (gk_catalog_defines(op, template_, i, problem, config, target, &defines, &count, &err) !=
+                GK_OK ||
+            gk_catalog_file(catalog, template_->launches[i].source, &text, &size, &err) != GK_OK) {
+            fail_msg("%s", err.text);
+        }
+        char storage[OPTIONS_MAX][160];
+        const char *options[OPTIONS_MAX + 4];
+        uint32_t used = 0;
+        options[used++] = "-std=c++17";
+        options[used++] = "--ptxas-options=-v";
+        options[used++] = "-I" GK_SOURCE_DIR "/kernels/include";
+        for (uint32_t j = 0; j < count && used < OPTIONS_MAX; j++) {
+            (void)snprintf(storage[j], sizeof storage[j], "-D%s", defines[j]); /* names are bounded */
+            options[used++] = storage[j];
+        }
+        options[used] = NULL;
+        char *ptx = nvrtc_for_tests_compile(text, template_->launches[i].source, target, options, &log);
+        good = ptx != NULL;
+        if (!good) {
+            print_message("%s for %s does not compile: %s\n", template_->launches[i].source, target,
+                          log ? log : "no log");
+        }
+        *spilled_out = *spilled_out || (log && spills(log));
+        free(ptx);
+        free(log);
+        free(text);
+        gk_defines_free(defines, count);
+    }
+    return good;
+}
+
+/* One config (or four) for each value of each parameter, without repeats. */
+static uint32_t choose(const struct gk_space *space, uint64_t seed, uint32_t each, uint32_t *chosen)
+{
+    struct gk_prng prng;
+    uint32_t count = gk_space_count(space), used = 0;
+    bool *taken = calloc(count, sizeof *taken);
+    bool *met = calloc((size_t)GK_TREES_MAX * GK_PARAMS_MAX * GK_PARAM_VALUES_MAX, sizeof *met);
+    assert_non_null(taken);
+    assert_non_null(met);
+    for (uint32_t round = 0; round < each; round++) {
+        gk_prng_init(&prng, seed, round);
+        memset(met, 0, (size_t)GK_TREES_MAX * GK_PARAMS_MAX * GK_PARAM_VALUES_MAX * sizeof *met);
+        uint32_t start = round == 0 ? 0 : (uint32_t)gk_prng_below(&prng, count);
+        for (uint32_t step = 0; step < count && used < CHOSEN_MAX; step++) {
+            /* A stride that shares no factor with most counts walks the space in a mixed order. */
+            uint32_t index = (uint32_t)((start + (uint64_t)step * 7919u) % count);
+            uint8_t digits[GK_PARAMS_MAX];
+            struct gk_config config;
+            gk_space_digits(space, index, digits);
+            gk_space_config(space, index, &config);
+            bool fresh = false;
+            size_t tree = gk_space_tree_of(space, index);
+            for (uint32_t i = 0; i < config.count; i++) {
+                bool *mark = &met[(tree * GK_PARAMS_MAX + i) * GK_PARAM_VALUES_MAX + digits[i]];
+                fresh = fresh || !*mark;
+                *mark = true;
+            }
+            if (fresh && !taken[index]) {
+                taken[index] = true;
+                chosen[used++] = index;
+            }
+        }
+    }
+    free(met);
+    free(taken);
+    return used;
+}
+
+static void check_problem(const struct gk_catalog *catalog, const char *text, const char *target,
+                          struct totals *totals)
+{
+    struct gk_err err;
+    char name[GK_NAME_MAX], device[64];
+    struct gk_problem problem;
+    struct gk_device_props props;
+    struct gk_space_def def;
+    struct gk_space *space = NULL;
+    static uint32_t chosen[CHOSEN_MAX];
+
+    (void)snprintf(device, sizeof device, "emu:%s", target); /* fits */
+    if (gk_problem_op_of(text, name, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    const struct gk_op *op = gk_catalog_find(catalog, name);
+    assert_non_null(op);
+    if (gk_problem_from_text(&op->fields, text, &problem, &err) != GK_OK ||
+        gk_device_props_builtin(device, &props, &err) != GK_OK ||
+        gk_catalog_space(op, &problem, &props, &def, &err) != GK_OK ||
+        gk_space_create(&def, &space, &err) != GK_OK) {
+        fail_msg("%s on %s: %s", text, target, err.text);
+    }
+    uint32_t count = choose(space, env_number("GKTUNE_TEST_SEED", 1),
+                            env_number("GKTUNE_TEST_ALL", 0) ? 4 : 1, chosen);
+    uint32_t spilled_here = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gk_config config;
+        bool spilled = false;
+        gk_space_config(space, chosen[i], &config);
+        if (!compile_config(catalog, op, &problem, &config, target, &spilled)) {
+            uint32_t tree = gk_space_tree_of(space, chosen[i]);
+            char *shown = gk_config_text(&def.trees[tree], &config);
+            fail_msg("legal config %s of %s does not compile for %s", shown, text, target);
+        }
+        spilled_here += spilled;
+    }
+    struct gk_config fallback;
+    uint32_t tree = 0;
+    bool spilled = false;
+    if (gk_catalog_default(op, &problem, &def, &fallback, &tree, &err) != GK_OK) {
+        fail_msg("%s on %s has no default: %s", text, target, err.text);
+    }
+    assert_true(compile_config(catalog, op, &problem, &fallback, target, &spilled));
+    if (spilled) {
+        fail_msg("the default of %s on %s spills registers", text, target);
+    }
+    print_message("%s %s: %u legal, %u compiled, %u spill\n", target, text, gk_space_count(space),
+                  count + 1, spilled_here);
+    totals->compiled += count + 1;
+    totals->spilled += spilled_here;
+    gk_space_destroy(space);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+}
+
+static void corners_compile(void **state)
+{
+    (void)state;
+    struct gk_diag diag;
+    struct gk_err err;
+    struct gk_catalog *catalog = NULL;
+    struct totals totals = {0};
+    gk_diag_init(&diag);
+    if (gk_catalog_load(GK_SOURCE_DIR "/kernels", &catalog, &diag) != GK_OK) {
+        (void)gk_diag_status(&diag, &err); /* fills err; the failure is known */
+        fail_msg("%s", err.text);
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
+        check_problem(catalog, PROBLEMS[i], wanted_target, &totals);
+    }
+    print_message("%u configs compiled, %u spill\n", totals.compiled, totals.spilled);
+    assert_true(totals.compiled > 0);
+    gk_catalog_destroy(catalog);
+    gk_diag_fini(&diag);
+}
+
+int main(int argc, char **argv)
+{
+    wanted_target = argc > 1 ? argv[1] : wanted_target;
+    if (!nvrtc_for_tests_available()) {
+        printf("NVRTC was not found: nothing can be compiled here\n");
+        return 77;
+    }
+    struct gk_err err;
+    if (gk_hash_setup(&err) != GK_OK) {
+        printf("%s\n", err.text);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(corners_compile)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
