@@ -1,0 +1,272 @@
+/*
+ * The emulated device behind the table of operations: worker/emu with its faults turned into failures of a
+ * record. It catches every access outside a buffer itself, with the source line.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/device.h"
+#include "worker/emu/emu.h"
+
+struct emu_device {
+    struct gk_device base; /* first: pointers are converted */
+    struct gk_emu *emu;
+};
+
+static struct gk_emu *emu_of(struct gk_device *device)
+{
+    return ((struct emu_device *)device)->emu;
+}
+
+static enum gk_status emu_alloc(struct gk_device *device, const char *name, uint64_t bytes,
+                                uint64_t align, uint64_t *address_out, struct gk_err *err)
+{
+    return gk_emu_alloc(emu_of(device), name, bytes, align, address_out, err);
+}
+
+static enum gk_status emu_release(struct gk_device *device, uint64_t address, struct gk_err *err)
+{
+    return gk_emu_free(emu_of(device), address, err);
+}
+
+static enum gk_status emu_write(struct gk_device *device, uint64_t address, const void *bytes,
+                                uint64_t size, struct gk_err *err)
+{
+    return gk_emu_write(emu_of(device), address, bytes, size, err);
+}
+
+static enum gk_status emu_read(struct gk_device *device, uint64_t address, void *bytes,
+                               uint64_t size, struct gk_err *err)
+{
+    return gk_emu_read(emu_of(device), address, bytes, size, err);
+}
+
+static enum gk_status emu_fill(struct gk_device *device, uint64_t address, uint64_t size,
+                               const void *pattern, uint32_t pattern_bytes, struct gk_err *err)
+{
+    return gk_emu_fill(emu_of(device), address, size, pattern, pattern_bytes, err);
+}
+
+static enum gk_status emu_forget(struct gk_device *device, uint64_t address, uint64_t size,
+                                 struct gk_err *err)
+{
+    return gk_emu_mark_unwritten(emu_of(device), address, size, err);
+}
+
+static enum gk_status emu_unwritten(struct gk_device *device, uint64_t address, uint64_t size,
+                                    uint64_t *bytes_out, struct gk_err *err)
+{
+    return gk_emu_unwritten(emu_of(device), address, size, bytes_out, err);
+}
+
+static enum gk_status emu_load(struct gk_device *device, const struct gk_device_code *code,
+                               struct gk_device_module **module_out, struct gk_err *err)
+{
+    struct gk_emu_module *module = NULL;
+    enum gk_status status =
+        gk_emu_module_load(emu_of(device), code->ptx, code->ptx_size, &module, err);
+    if (status == GK_OK) {
+        *module_out = (struct gk_device_module *)module;
+    }
+    return status;
+}
+
+static void emu_unload(struct gk_device *device, struct gk_device_module *module)
+{
+    (void)device;
+    gk_emu_module_unload((struct gk_emu_module *)module);
+}
+
+static enum gk_status emu_find(struct gk_device *device, struct gk_device_module *module,
+                               const char *name, struct gk_device_kernel **kernel_out,
+                               struct gk_err *err)
+{
+    struct gk_emu_kernel *kernel = NULL;
+    (void)device;
+    enum gk_status status = gk_emu_kernel_find((struct gk_emu_module *)module, name, &kernel, err);
+    if (status == GK_OK) {
+        *kernel_out = (struct gk_device_kernel *)kernel;
+    }
+    return status;
+}
+
+static enum gk_failure failure_of(enum gk_emu_fault fault)
+{
+    switch (fault) {
+    case GK_EMU_FAULT_NONE: return GK_FAILURE_NONE;
+    case GK_EMU_FAULT_OUT_OF_BOUNDS:
+    case GK_EMU_FAULT_NULL_POINTER:
+    case GK_EMU_FAULT_CONST_WRITE: return GK_FAILURE_OUT_OF_BOUNDS;
+    case GK_EMU_FAULT_MISALIGNED: return GK_FAILURE_MISALIGNED;
+    case GK_EMU_FAULT_UNWRITTEN:
+    case GK_EMU_FAULT_PENDING: return GK_FAILURE_UNWRITTEN_READ;
+    case GK_EMU_FAULT_DEADLOCK:
+    case GK_EMU_FAULT_DIVERGENT: return GK_FAILURE_DEADLOCK;
+    case GK_EMU_FAULT_WORK_LIMIT: return GK_FAILURE_TIMEOUT;
+    case GK_EMU_FAULT_TRAP:
+    case GK_EMU_FAULT_ASSERT: return GK_FAILURE_TRAP;
+    case GK_EMU_FAULT_UNSUPPORTED: return GK_FAILURE_UNSUPPORTED;
+    case GK_EMU_FAULT_BAD_OPERAND:
+    case GK_EMU_FAULT_CALL_DEPTH: return GK_FAILURE_LAUNCH_ERROR;
+    }
+    return GK_FAILURE_LAUNCH_ERROR;
+}
+
+static void add_counts(const struct gk_emu_counts *counts, struct gk_device_report *report)
+{
+    const struct gk_counter all[] = {
+        {"warp_instructions", counts->warp_instructions},
+        {"global_load_requests", counts->global_load_requests},
+        {"global_load_sectors", counts->global_load_sectors},
+        {"global_store_requests", counts->global_store_requests},
+        {"global_store_sectors", counts->global_store_sectors},
+        {"global_atomics", counts->global_atomics},
+        {"cp_async_bytes", counts->cp_async_bytes},
+        {"shared_requests", counts->shared_requests},
+        {"shared_wavefronts", counts->shared_wavefronts},
+        {"shared_atomics", counts->shared_atomics},
+        {"local_requests", counts->local_requests},
+        {"tensor_flops", counts->tensor_flops},
+        {"fma_ops", counts->fma_ops},
+        {"fp64_ops", counts->fp64_ops},
+        {"int_ops", counts->int_ops},
+        {"special_ops", counts->special_ops},
+        {"barrier_waits", counts->barrier_waits},
+        {"divergent_branches", counts->divergent_branches},
+        {"blocks", counts->blocks},
+        {"warps", counts->warps},
+        {"waves", counts->waves},
+    };
+    _Static_assert(sizeof all / sizeof all[0] <= GK_COUNTERS_MAX, "room for all counters");
+    memcpy(report->counters, all, sizeof all);
+    report->counter_count = (uint32_t)GK_ARRAY_COUNT(all);
+}
+
+/* Lays the arguments out as the kernel declares them: a count or size that differs is the description's
+ * mistake, and running on would read arguments at wrong places. */
+static enum gk_status lay_out(const struct gk_emu_kernel_info *info,
+                              const struct gk_device_launch *launch, unsigned char *params,
+                              struct gk_err *err)
+{
+    if (info->param_count != launch->arg_count) {
+        return gk_fail(err, GK_INPUT, "kernel %s has %" PRIu32 " parameters, args lists %" PRIu32,
+                       info->name, info->param_count, launch->arg_count);
+    }
+    for (uint32_t i = 0; i < launch->arg_count; i++) {
+        if (info->params[i].size != launch->args[i].size) {
+            return gk_fail(err, GK_INPUT,
+                           "kernel %s: parameter %" PRIu32 " has %" PRIu32 " bytes, args gives %" PRIu32,
+                           info->name, i, info->params[i].size, launch->args[i].size);
+        }
+        memcpy(params + info->params[i].offset, launch->args[i].bytes, launch->args[i].size);
+    }
+    return GK_OK;
+}
+
+/* What a kernel without ptxas's report is taken to use, for the modelled occupancy. */
+#define REGS_UNKNOWN 32
+
+static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kernel *kernel,
+                                 const struct gk_device_launch *launch,
+                                 struct gk_device_report *report_out, struct gk_err *err)
+{
+    struct gk_emu_kernel *emu_kernel = (struct gk_emu_kernel *)kernel;
+    struct gk_emu_kernel_info info = {0};
+    gk_emu_kernel_info(emu_kernel, &info);
+    unsigned char *params = calloc(1, (size_t)info.params_size + 8);
+    struct gk_emu_report *report = calloc(1, sizeof *report);
+    enum gk_status status = GK_OK;
+
+    if (!params || !report) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+        goto out;
+    }
+    status = lay_out(&info, launch, params, err);
+    if (status != GK_OK) {
+        goto out;
+    }
+    struct gk_emu_launch raw = {
+        .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+        .block = {launch->block[0], launch->block[1], launch->block[2]},
+        .cluster = {launch->cluster[0], launch->cluster[1], launch->cluster[2]},
+        .dynamic_smem_bytes = launch->smem_bytes,
+        .params = params,
+        .params_size = info.params_size,
+        .registers_per_thread = launch->regs ? launch->regs : REGS_UNKNOWN,
+    };
+    status = gk_emu_launch(emu_of(device), emu_kernel, &raw, report, err);
+    if (status == GK_OK || status == GK_TRIAL) {
+        memset(report_out, 0, sizeof *report_out);
+        report_out->failure = failure_of(report->kind);
+        (void)memccpy(report_out->text, report->text, 0, sizeof report_out->text - 1);
+        report_out->ns = status == GK_OK ? report->modelled_ns : 0;
+        add_counts(&report->counts, report_out);
+    }
+out:
+    free(params);
+    free(report);
+    return status;
+}
+
+static void emu_limit(struct gk_device *device, int64_t thread_instructions)
+{
+    uint64_t warps = thread_instructions > 0 ? (uint64_t)thread_instructions / 32 : 1;
+    gk_emu_set_work_limit(emu_of(device), warps ? warps : 1);
+}
+
+static enum gk_status emu_health(struct gk_device *device, struct gk_err *err)
+{
+    (void)device; /* no state outlives a launch */
+    (void)err;
+    return GK_OK;
+}
+
+static void emu_close(struct gk_device *device)
+{
+    gk_emu_destroy(emu_of(device));
+    free(device);
+}
+
+static const struct gk_device_ops emu_ops = {
+    .exact_bounds = true,
+    .alloc = emu_alloc,
+    .release = emu_release,
+    .write = emu_write,
+    .read = emu_read,
+    .fill = emu_fill,
+    .forget = emu_forget,
+    .unwritten = emu_unwritten,
+    .load = emu_load,
+    .unload = emu_unload,
+    .find = emu_find,
+    .launch = emu_launch,
+    .limit = emu_limit,
+    .health = emu_health,
+    .close = emu_close,
+};
+
+enum gk_status gk_device_emu_open(const char *name, struct gk_device **device_out,
+                                  struct gk_err *err)
+{
+    struct emu_device *device = calloc(1, sizeof *device);
+    if (!device) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    enum gk_status status = gk_device_props_builtin(name, &device->base.props, err);
+    if (status == GK_OK) {
+        struct gk_emu_options options = {
+            .target = device->base.props.target,
+            .memory_limit_bytes = (uint64_t)device->base.props.mem_bytes,
+        };
+        status = gk_emu_create(&options, &device->emu, err);
+    }
+    if (status != GK_OK) {
+        free(device);
+        return status;
+    }
+    device->base.ops = &emu_ops;
+    emu_limit(&device->base, device->base.props.work_limit);
+    *device_out = &device->base;
+    return GK_OK;
+}
