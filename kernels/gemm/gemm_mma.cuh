@@ -1,28 +1,31 @@
-// C[M, N] = act(alpha * A[M, K] B[K, N] + beta * C_in[M, N] + bias[N]) on the tensor cores of sm_80 and
-// newer: mma.m16n8k16 on registers, operands through shared memory by cp.async. bf16 or f16 in, sums in
-// fp32, bf16, f16 or f32 out. With partial sums asked for (split K) it stops before the last step and
-// writes raw sums to the workspace; gemm_splitk_reduce.cuh finishes them.
+// C[M, N] = act(alpha * A[M, K] B[K, N] + beta * C_in[M, N] + bias[N]) on the tensor cores of sm_80
+// and newer: mma.m16n8k16 on registers, operands through shared memory by cp.async. bf16 or f16 in,
+// sums in fp32, bf16, f16 or f32 out. With partial sums asked for (split K) it stops before the
+// last step and writes raw sums to the workspace; gemm_splitk_reduce.cuh finishes them.
 //
-// Layouts   A letter T of `trans` says that the operand is stored transposed. A is stored as M rows of
-//           K (N) or K rows of M (T); B as K rows of N (N) or N rows of K (T). A tile lies in shared memory
-//           the way it lies in global memory, in chunks of 16 bytes permuted by gk::SwizzledTile;
-//           ldmatrix transposes where the stored direction is not the tensor core's.
-// Grid      x: tiles of C, in groups of `group` tile rows so that blocks that run at the same time
+// Layouts   A letter T of `trans` says that the operand is stored transposed. A is stored as M rows
+//           of K (N) or K rows of M (T); B as K rows of N (N) or N rows of K (T). A tile lies in
+//           shared memory the way it lies in global memory, in chunks of 16 bytes permuted by
+//           gk::SwizzledTile; ldmatrix transposes where the stored direction is not the tensor
+//           core's.
+// Grid      x: tiles of C, in groups of `group` tile rows, so that blocks that run at the same time
 //           share operands in L2; y: splits of K; z: batch.
-// Roles     All warps do the same: each copies its share of every tile, and owns a rectangle of the block's tile of
-//           C, kWarpTileM x kWarpTileN, held in registers from first to last product.
-// Stages    A ring of kStages tile pairs. While tile t is multiplied, tiles t+1 .. t+kStages-1 are on
-//           their way. Groups of cp.async are counted, one a tile and an empty one past the end, so that
-//           "all but the youngest kStages-2 groups" always means "tile t has landed".
-// Barrier   One __syncthreads a tile, after the wait: (1) every thread's copies of tile t are visible to all,
-//           (2) all warps have finished reading tile t-1, whose stage is refilled right after it.
-// Ragged    Elements past M, N or K are zero-filled by the copy, never read: what lies between rows, or
-//           behind the matrix, may be NaN. Stores are guarded.
+// Roles     All warps do the same: each copies its share of every tile, and owns a rectangle of the
+//           block's tile of C, kWarpTileM x kWarpTileN, held in registers from first to last
+//           product.
+// Stages    A ring of kStages tile pairs. While tile t is multiplied, tiles t+1 .. t+kStages-1 are
+//           on their way. Groups of cp.async are counted, one a tile and an empty one past the end,
+//           so that "all but the youngest kStages-2 groups" always means "tile t has landed".
+// Barrier   One __syncthreads a tile, after the wait: (1) every thread's copies of tile t are
+//           visible to all, (2) all warps have finished reading tile t-1, whose stage is refilled
+//           right after it.
+// Ragged    Elements past M, N or K are zero-filled by the copy, never read: what lies between rows
+//           or behind the matrix may be NaN. Stores are guarded.
 //
-// Parameters (gemm_mma.kernel.json has their values and rules): BM BN BK tile, WM WN warps along M and N,
-// STAGES, LOAD_BYTES and STORE_BYTES the widest access that the problem's alignment allows, EPILOGUE
-// direct (registers to global, pairs) or staged (through shared memory, 16 bytes of a row a thread). GROUP and
-// SPLITK are run-time arguments: one binary serves all their values.
+// Parameters (gemm_mma.kernel.json has their values and rules): BM BN BK tile, WM WN warps along M
+// and N, STAGES, LOAD_BYTES and STORE_BYTES the widest access that the problem's alignment allows,
+// EPILOGUE direct (registers to global, pairs) or staged (through shared memory, 16 bytes of a row
+// a thread). GROUP and SPLITK are run-time arguments: one binary serves all their values.
 
 #include <gk/copy.cuh>
 #include <gk/epilogue.cuh>
@@ -45,26 +48,28 @@ struct Config {
 
     static constexpr u32 kThreads = kWarpsM * kWarpsN * kWarpSize;
     static constexpr u32 kWarpTileM = kTileM / kWarpsM, kWarpTileN = kTileN / kWarpsN;
-    static constexpr u32 kFragmentsM = kWarpTileM / kMmaM;  // 16 rows each
-    static constexpr u32 kFragmentsN = kWarpTileN / kMmaN;  // 8 columns each
+    static constexpr u32 kFragmentsM = kWarpTileM / kMmaM; // 16 rows each
+    static constexpr u32 kFragmentsN = kWarpTileN / kMmaN; // 8 columns each
     static constexpr u32 kStepsK = kTileK / kMmaK;
 
     using TileA = SwizzledTile<kAAlongK ? kTileM : kTileK, kAAlongK ? kTileK : kTileM>;
     using TileB = SwizzledTile<kBAlongK ? kTileN : kTileK, kBAlongK ? kTileK : kTileN>;
 
-    // Staging holds raw sums. A row is 32 bytes longer than the tile's, so that the 8-byte stores of
-    // four rows fall into different banks.
+    // Staging holds raw sums. A row is 32 bytes longer than the tile's, so that the 8-byte stores
+    // of four rows fall into different banks.
     static constexpr u32 kStagingPitch = kTileN * sizeof(float) + 2 * kChunkBytes;
     static constexpr u32 kStagingBytes = kStaged ? kTileM * kStagingPitch : 0;
 
-    // What a thread needs at once: sums, one set of fragments, and addresses, counters and pointers.
+    // What a thread needs at once: sums, one set of fragments, and addresses, counters and
+    // pointers.
     static constexpr u32 kOtherRegisters = 40, kRegistersOfBlock = 65536, kRegistersOfThread = 255;
     static constexpr u32 kRegisters =
         4 * kFragmentsM * kFragmentsN + 4 * kFragmentsM + 2 * kFragmentsN + kOtherRegisters;
     static constexpr u32 kSharedMax = 232448;
 
     static_assert(kTileM % (kWarpsM * kMmaM) == 0, "a warp owns whole fragments along M");
-    static_assert(kTileN % (kWarpsN * 2 * kMmaN) == 0, "ldmatrix brings two fragments along N at once");
+    static_assert(kTileN % (kWarpsN * 2 * kMmaN) == 0,
+                  "ldmatrix brings two fragments along N at once");
     static_assert(kTileK % kMmaK == 0, "a tile is whole steps along K");
     static_assert(kStages >= 2, "a tile is copied while another is multiplied");
     static_assert(kRegisters <= kRegistersOfThread && kRegisters * kThreads <= kRegistersOfBlock,
@@ -115,22 +120,23 @@ GK_DEVICE Work find_work(const Problem &problem, i32 group, i32 split_tiles)
     work.col = inside / rows * kTileN;
     work.k_begin = split * split_tiles * kTileK;
     // The space leaves no split empty, and the last one ends with K.
-    work.k_end = split + 1 == static_cast<i32>(gridDim.y) ? problem.k
-                                                          : work.k_begin + split_tiles * kTileK;
+    work.k_end =
+        split + 1 == static_cast<i32>(gridDim.y) ? problem.k : work.k_begin + split_tiles * kTileK;
     return work;
 }
 
 // The copying half of the ring: brings tile pairs in order, one a call.
-class TileFeed {
+class TileFeed
+{
     using CopyA = TileCopy<Config::TileA, Config::kThreads, Config::kLoadBytes>;
     using CopyB = TileCopy<Config::TileB, Config::kThreads, Config::kLoadBytes>;
     CopyA copy_a_;
     CopyB copy_b_;
-    i64 advance_a_, advance_b_;  // elements from one tile to the next
-    i32 m_left_, n_left_;        // rows and columns of the matrix from the tile's origin on
-    i32 k_left_;                 // of this block's part of K, not yet copied
+    i64 advance_a_, advance_b_; // elements from one tile to the next
+    i32 m_left_, n_left_;       // rows and columns of the matrix from the tile's origin on
+    i32 k_left_;                // of this block's part of K, not yet copied
 
-public:
+  public:
     GK_DEVICE TileFeed(const Config::Element *a, const Config::Element *b, const Problem &problem,
                        const Work &work)
         : copy_a_(a + (Config::kAAlongK ? work.row * problem.lda + work.k_begin
@@ -141,8 +147,7 @@ public:
                   problem.ldb, threadIdx.x),
           advance_a_(Config::kTileK * (Config::kAAlongK ? 1 : problem.lda)),
           advance_b_(Config::kTileK * (Config::kBAlongK ? 1 : problem.ldb)),
-          m_left_(problem.m - work.row),
-          n_left_(problem.n - work.col),
+          m_left_(problem.m - work.row), n_left_(problem.n - work.col),
           k_left_(work.k_end - work.k_begin)
     {
     }
@@ -221,14 +226,15 @@ GK_DEVICE void multiply_tile(Sums &sums, const Smem::Stage &stage, u32 warp_row,
     }
 }
 
-GK_DEVICE void run_ring(Smem &smem, TileFeed &feed, Sums &sums, i32 tiles, u32 warp_row, u32 warp_col)
+GK_DEVICE void run_ring(Smem &smem, TileFeed &feed, Sums &sums, i32 tiles, u32 warp_row,
+                        u32 warp_col)
 {
 #pragma unroll
     for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
         feed.start_next(smem.stages[stage]);
     }
-    u32 full = 0;                      // stage of the tile to multiply
-    u32 empty = Config::kStages - 1;   // stage of the tile before it, to be refilled
+    u32 full = 0;                    // stage of the tile to multiply
+    u32 empty = Config::kStages - 1; // stage of the tile before it, to be refilled
 #pragma unroll 1
     for (i32 tile = 0; tile < tiles; ++tile) {
         ptx::cp_async_wait<Config::kStages - 2>();
@@ -240,8 +246,9 @@ GK_DEVICE void run_ring(Smem &smem, TileFeed &feed, Sums &sums, i32 tiles, u32 w
     }
 }
 
-// Calls visit(row, col, low, high) for each pair of neighbours that this lane holds; row and col are
-// those of `low`, counted from the warp's rectangle. Columns outermost: begin_column(col) comes first.
+// Calls visit(row, col, low, high) for each pair of neighbours that this lane holds; row and col
+// are those of `low`, counted from the warp's rectangle. Columns outermost: begin_column(col) comes
+// first.
 template <typename BeginColumn, typename Visit>
 GK_DEVICE void for_each_pair(const Sums &sums, BeginColumn begin_column, Visit visit)
 {
@@ -262,9 +269,10 @@ GK_DEVICE void for_each_pair(const Sums &sums, BeginColumn begin_column, Visit v
     }
 }
 
-// Raw sums to the workspace, M rows of `pitch` floats (a multiple of 4); (row0, col0) is the warp's corner.
-GK_DEVICE void store_partial(const Sums &sums, float *partial, i64 pitch, const Problem &problem, i32 row0,
-                             i32 col0)
+// Raw sums to the workspace, M rows of `pitch` floats (a multiple of 4); (row0, col0) is the warp's
+// corner.
+GK_DEVICE void store_partial(const Sums &sums, float *partial, i64 pitch, const Problem &problem,
+                             i32 row0, i32 col0)
 {
     const i32 rows = problem.m - row0, cols = problem.n - col0;
     float *corner = partial + row0 * pitch + col0;
@@ -279,8 +287,8 @@ GK_DEVICE void store_partial(const Sums &sums, float *partial, i64 pitch, const 
 
 using Epilogue = GemmEpilogue<Config::Output, Config::kHasBias, Config::kActivation>;
 
-// Each lane finishes its own sums and stores them by pairs. No barrier, no shared memory, but a warp
-// writes no more than 16 bytes of a row at once where C has 16-bit elements.
+// Each lane finishes its own sums and stores them by pairs. No barrier, no shared memory, but a
+// warp writes no more than 16 bytes of a row at once where C has 16-bit elements.
 GK_DEVICE void store_direct(const Sums &sums, const Epilogue &epilogue, const Problem &problem,
                             Config::Output *c, i32 row0, i32 col0)
 {
@@ -313,8 +321,8 @@ GK_DEVICE void store_direct(const Sums &sums, const Epilogue &epilogue, const Pr
 }
 
 // One piece of 16 bytes of C: sums from the staging buffer at `address`, finished and stored.
-GK_DEVICE void finish_piece(u32 address, const Epilogue &epilogue, Config::Output *c, i64 element, i32 col,
-                            i32 count)
+GK_DEVICE void finish_piece(u32 address, const Epilogue &epilogue, Config::Output *c, i64 element,
+                            i32 col, i32 count)
 {
     using Piece = RowPiece<Config::Output>;
     constexpr bool kTogether = Config::kStoreBytes == kChunkBytes;
@@ -339,10 +347,11 @@ GK_DEVICE void finish_piece(u32 address, const Epilogue &epilogue, Config::Outpu
     piece.template store<kTogether>(c + element, count);
 }
 
-// The block's whole tile passes through shared memory: warps put their sums down, then all threads walk the
-// rows, 16 bytes of C a thread, neighbours side by side, and finish what they pick up.
-GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Problem &problem, Smem &smem,
-                            Config::Output *c, const Work &work, u32 warp_row, u32 warp_col)
+// The block's whole tile passes through shared memory: warps put their sums down, then all threads
+// walk the rows, 16 bytes of C a thread, neighbours side by side, and finish what they pick up.
+GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Problem &problem,
+                            Smem &smem, Config::Output *c, const Work &work, u32 warp_row,
+                            u32 warp_col)
 {
     constexpr u32 kPieceElements = RowPiece<Config::Output>::kElements;
     constexpr u32 kRowPieces = Config::kTileN / kPieceElements;
@@ -351,32 +360,33 @@ GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Pr
     const u32 corner = buffer + warp_row * Config::kStagingPitch + warp_col * sizeof(float);
 
     ptx::cp_async_wait<0>();
-    __syncthreads();  // no copy is in flight and every warp has read its last tile: the stages are free
+    __syncthreads(); // no copy is in flight and every warp has read its last tile: the stages are
+                     // free
     for_each_pair(
         sums, [](i32) {},
         [&](i32 row, i32 col, float low, float high) {
             ptx::st_shared_v2(corner + row * Config::kStagingPitch + col * sizeof(float),
                               __float_as_uint(low), __float_as_uint(high));
         });
-    __syncthreads();  // the tile is whole
+    __syncthreads(); // the tile is whole
 #pragma unroll 1
     for (u32 index = threadIdx.x; index < kPieces; index += Config::kThreads) {
         const u32 tile_row = index / kRowPieces, tile_col = index % kRowPieces * kPieceElements;
         const i32 row = work.row + static_cast<i32>(tile_row);
         const i32 col = work.col + static_cast<i32>(tile_col);
         if (row < problem.m && col < problem.n) {
-            finish_piece(buffer + tile_row * Config::kStagingPitch + tile_col * sizeof(float), epilogue, c,
-                         row * problem.ldc + col, col, problem.n - col);
+            finish_piece(buffer + tile_row * Config::kStagingPitch + tile_col * sizeof(float),
+                         epilogue, c, row * problem.ldc + col, col, problem.n - col);
         }
     }
 }
 
-// partial is null for the whole product; else this launch is one of a split of K into gridDim.y parts
-// of split_tiles tiles, and c, c_in and bias are not touched.
+// partial is null for the whole product; else this launch is one of a split of K into gridDim.y
+// parts of split_tiles tiles, and c, c_in and bias are not touched.
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
-gk_gemm_mma(const Config::Element *a, const Config::Element *b, const Config::Output *c_in,
-            const Config::Output *bias, Config::Output *c, float *partial, i32 m, i32 n, i32 k, i64 lda,
-            i64 ldb, i64 ldc, float alpha, float beta, i32 group, i32 split_tiles)
+    gk_gemm_mma(const Config::Element *a, const Config::Element *b, const Config::Output *c_in,
+                const Config::Output *bias, Config::Output *c, float *partial, i32 m, i32 n, i32 k,
+                i64 lda, i64 ldb, i64 ldc, float alpha, float beta, i32 group, i32 split_tiles)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];

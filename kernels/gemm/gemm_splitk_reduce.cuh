@@ -1,11 +1,11 @@
 // Second launch of a split product: adds the partial sums of all splits in order and finishes them,
-// C = act(alpha * sum + beta * C_in + bias). The order is fixed, so the result is the same bit for bit
-// in every run.
+// C = act(alpha * sum + beta * C_in + bias). The order is fixed, so the result is the same bit for
+// bit in every run.
 //
-// Layouts   partial[split][batch][M][pitch] floats, pitch = N rounded up to 4; the columns past N were never
-//           written and are not read.
-// Grid      x: groups of four neighbouring columns, over all rows; z: batch. One group a thread: reads of
-//           16 bytes a split, all splits in flight at once.
+// Layouts   partial[split][batch][M][pitch] floats, pitch = N rounded up to 4; the columns past N
+//           were never written and are not read.
+// Grid      x: groups of four neighbouring columns, over all rows; z: batch. One group a thread:
+//           reads of 16 bytes a split, all splits in flight at once.
 
 #include <gk/epilogue.cuh>
 
@@ -18,7 +18,7 @@ struct Config {
     static constexpr bool kHasBias = GK_BIAS;
     static constexpr Activation kActivation = static_cast<Activation>(GK_ACT);
     static constexpr u32 kThreads = 256;
-    static constexpr i32 kColumns = 4;  // of a thread: 16 bytes of partial sums
+    static constexpr i32 kColumns = 4; // of a thread: 16 bytes of partial sums
     static constexpr bool kPairs = kStoreBytes >= 2 * sizeof(Output);
 };
 
@@ -63,8 +63,9 @@ GK_DEVICE Four add_splits_ragged(const float *partial, i64 slice, i32 columns)
 }
 
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
-gk_gemm_splitk_reduce(const float *partial, const Config::Output *c_in, const Config::Output *bias,
-                      Config::Output *c, i32 m, i32 n, i64 ldc, float alpha, float beta)
+    gk_gemm_splitk_reduce(const float *partial, const Config::Output *c_in,
+                          const Config::Output *bias, Config::Output *c, i32 m, i32 n, i64 ldc,
+                          float alpha, float beta)
 {
     const i32 groups = ceil_div(n, Config::kColumns);
     const i64 index = static_cast<i64>(blockIdx.x) * Config::kThreads + threadIdx.x;
@@ -87,7 +88,8 @@ gk_gemm_splitk_reduce(const float *partial, const Config::Output *c_in, const Co
 #pragma unroll
     for (i32 i = 0; i < Config::kColumns; ++i) {
         const bool inside = i < columns;
-        const float before = c_in != nullptr && inside ? to_float(epilogue.c_in[element + i]) : 0.0f;
+        const float before =
+            c_in != nullptr && inside ? to_float(epilogue.c_in[element + i]) : 0.0f;
         const float bias_of_column = inside ? epilogue.bias_of(col + i) : 0.0f;
         sums.v[i] = epilogue.finish(sums.v[i], before, bias_of_column);
     }

@@ -1,10 +1,10 @@
-// What gemm means: one element of C a thread, products and sums in double. For each element two doubles
-// are written, packed over [batch, M, columns of C]: the value, and its magnitude, the same sum over absolute
-// values times the steepest slope of the activation: what the rounding errors of any order of
-// summation are measured against.
+// What gemm means: one element of C a thread, products and sums in double. For each element two
+// doubles are written, packed over [batch, M, columns of C]: the value, and its magnitude, the same
+// sum over absolute values times the steepest slope of the activation: what the rounding errors of
+// any order of summation are measured against.
 //
-// Kept plain on purpose: no tiles, no shared memory, nothing of <gk/...>, conversions of its own. Products of two
-// 16- or 8-bit numbers are exact in double.
+// Kept plain on purpose: no tiles, no shared memory, nothing of <gk/...>, conversions of its own.
+// Products of two 16- or 8-bit numbers are exact in double.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -68,9 +68,9 @@ typedef float Output;
 #define FROM_OUTPUT(x) ((double)(x))
 #endif
 
-#define A_ALONG_K (GK_TRANS == GK_TRANS_NT || GK_TRANS == GK_TRANS_NN)
-#define B_ALONG_K (GK_TRANS == GK_TRANS_NT || GK_TRANS == GK_TRANS_TT)
-#define GATED (GK_ACT == GK_ACT_SILU_GATE)
+#define A_ALONG_K   (GK_TRANS == GK_TRANS_NT || GK_TRANS == GK_TRANS_NN)
+#define B_ALONG_K   (GK_TRANS == GK_TRANS_NT || GK_TRANS == GK_TRANS_TT)
+#define GATED       (GK_ACT == GK_ACT_SILU_GATE)
 #define SCALE_BLOCK 128
 
 struct Pair {
@@ -125,7 +125,7 @@ FUNCTION double silu(double x)
 
 // The sum over K of one row of A and one column of B, scaled.
 FUNCTION Pair product(const Input *a, const Input *b, const float *a_scale, const float *b_scale,
-                               i64 k_count, i64 a_step, i64 b_step)
+                      i64 k_count, i64 a_step, i64 b_step)
 {
     Pair sum = {0.0, 0.0};
     for (i64 k = 0; k < k_count; ++k) {
@@ -156,8 +156,10 @@ struct Matrices {
 FUNCTION Pair dot(const Matrices &x, i64 batch, i64 row, i64 col)
 {
     const i64 matrix_b = batch * x.groups + row / (x.m / x.groups);
-    const Input *a = x.a + batch * x.lda * (A_ALONG_K ? x.m : x.k) + (A_ALONG_K ? row * x.lda : row);
-    const Input *b = x.b + matrix_b * x.ldb * (B_ALONG_K ? x.n : x.k) + (B_ALONG_K ? col * x.ldb : col);
+    const Input *a =
+        x.a + batch * x.lda * (A_ALONG_K ? x.m : x.k) + (A_ALONG_K ? row * x.lda : row);
+    const Input *b =
+        x.b + matrix_b * x.ldb * (B_ALONG_K ? x.n : x.k) + (B_ALONG_K ? col * x.ldb : col);
     const float *a_scale = x.a_scale, *b_scale = x.b_scale;
 #if GK_SCALE == GK_SCALE_BLOCK128
     const i64 blocks_k = (x.k + SCALE_BLOCK - 1) / SCALE_BLOCK;
@@ -173,9 +175,9 @@ FUNCTION Pair dot(const Matrices &x, i64 batch, i64 row, i64 col)
 
 extern "C" __global__ void gk_gemm_reference(const Input *a, const Input *b, const float *a_scale,
                                              const float *b_scale, const Output *c_in,
-                                             const Output *bias, double *result, i64 m, i64 n, i64 k,
-                                             i64 batch_count, i64 groups, i64 lda, i64 ldb, i64 ldc,
-                                             double alpha, double beta)
+                                             const Output *bias, double *result, i64 m, i64 n,
+                                             i64 k, i64 batch_count, i64 groups, i64 lda, i64 ldb,
+                                             i64 ldc, double alpha, double beta)
 {
     const i64 columns = GATED ? n / 2 : n;
     const i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,10 +1,11 @@
-// Activations on a float, accurate to a few units of 2^-23 of |x|, branch-free and short: an epilogue
-// inlines one a value, so the library's erff and expf would multiply the compile time.
+// Activations on a float, accurate to a few units of 2^-23 of |x|, branch-free and short: an
+// epilogue inlines one a value, so the library's erff and expf would multiply the compile time.
 #pragma once
 
 #include <gk/ptx.cuh>
 
-namespace gk {
+namespace gk
+{
 
 constexpr float kLog2E = 1.4426950408889634f;
 
@@ -40,4 +41,4 @@ GK_DEVICE float gelu(float x)
     return x < 0.0f ? x * tail : x - x * tail;
 }
 
-}  // namespace gk
+} // namespace gk

@@ -4,13 +4,13 @@
 #include <gk/ptx.cuh>
 #include <gk/swizzle.cuh>
 
-namespace gk {
+namespace gk
+{
 
-// One piece of 2 to 16 bytes, as wide as the alignment allows; `valid_bytes` of it are read, the rest
-// becomes zero. Two bytes are too narrow for cp.async: such a piece goes through a register, is
-// complete when the call returns, and is ordered by the same barrier as the asynchronous ones.
-template <u32 kBytes>
-GK_DEVICE void copy_piece(u32 destination, const u8 *source, u32 valid_bytes)
+// One piece of 2 to 16 bytes, as wide as the alignment allows; `valid_bytes` of it are read, the
+// rest becomes zero. Two bytes are too narrow for cp.async: such a piece goes through a register,
+// is complete when the call returns, and is ordered by the same barrier as the asynchronous ones.
+template <u32 kBytes> GK_DEVICE void copy_piece(u32 destination, const u8 *source, u32 valid_bytes)
 {
     static_assert(kBytes == 16 || kBytes == 8 || kBytes == 4 || kBytes == 2, "a width of the ISA");
     if constexpr (kBytes == 16) {
@@ -28,15 +28,17 @@ GK_DEVICE void copy_piece(u32 destination, const u8 *source, u32 valid_bytes)
     }
 }
 
-// Walks a matrix in global memory tile by tile and copies each tile to shared memory. kThreads threads
-// work as rows of kLanes: neighbours take neighbouring pieces of a row, so a warp reads whole sectors.
-// Each thread holds one pointer, to its first piece; the others are whole row steps away from it.
-template <typename Tile, u32 kThreads, u32 kPieceBytes>
-class TileCopy {
+// Walks a matrix in global memory tile by tile and copies each tile to shared memory. kThreads
+// threads work as rows of kLanes: neighbours take neighbouring pieces of a row, so a warp reads
+// whole sectors. Each thread holds one pointer, to its first piece; the others are whole row steps
+// away from it.
+template <typename Tile, u32 kThreads, u32 kPieceBytes> class TileCopy
+{
     static constexpr u32 kElementBytes = 2;
     static constexpr u32 kPieceElements = kPieceBytes / kElementBytes;
     static constexpr u32 kRowPieces = Tile::kCols / kPieceElements;
-    // The largest power of two in the pieces of a row, so that a thread's column is the same in all rows.
+    // The largest power of two in the pieces of a row, so that a thread's column is the same in all
+    // rows.
     static constexpr u32 kLanes = min_of(kRowPieces & (~kRowPieces + 1), kThreads);
     static constexpr u32 kRowStep = kThreads / kLanes;
     static constexpr u32 kRowPasses = ceil_div(Tile::kRows, kRowStep);
@@ -48,11 +50,11 @@ class TileCopy {
 
     static_assert(kThreads % kLanes == 0, "threads form whole rows");
 
-    const u8 *source_;  // this thread's first piece of the current tile
-    i64 step_bytes_;    // between its rows
-    i32 row_, col_;     // of that piece in the tile, in elements
+    const u8 *source_; // this thread's first piece of the current tile
+    i64 step_bytes_;   // between its rows
+    i32 row_, col_;    // of that piece in the tile, in elements
 
-public:
+  public:
     // `origin` is the first element of the first tile, `pitch` the elements between its rows.
     GK_DEVICE TileCopy(const void *origin, i64 pitch, u32 thread)
         : row_(static_cast<i32>(thread / kLanes)),
@@ -62,8 +64,8 @@ public:
         step_bytes_ = static_cast<i64>(kRowStep) * pitch * kElementBytes;
     }
 
-    // Starts the copy of the current tile. Rows from rows_left and columns from cols_left on lie outside
-    // the matrix: they are not read and become zero. The caller commits.
+    // Starts the copy of the current tile. Rows from rows_left and columns from cols_left on lie
+    // outside the matrix: they are not read and become zero. The caller commits.
     GK_DEVICE void issue(u32 tile_address, i32 rows_left, i32 cols_left) const
     {
         const u8 *source = source_;
@@ -84,8 +86,9 @@ public:
         source_ += elements * kElementBytes;
     }
 
-private:
-    // This thread's pieces of one row; `left` elements of the matrix follow its first piece's start.
+  private:
+    // This thread's pieces of one row; `left` elements of the matrix follow its first piece's
+    // start.
     GK_DEVICE void copy_row(u32 tile_address, const u8 *source, u32 row, i32 left) const
     {
 #pragma unroll
@@ -101,4 +104,4 @@ private:
     }
 };
 
-}  // namespace gk
+} // namespace gk

@@ -5,17 +5,17 @@
 #include <gk/activation.cuh>
 #include <gk/types.cuh>
 
-namespace gk {
+namespace gk
+{
 
 // The order is that of the values of op.json's field `act`.
 enum class Activation : u32 { kNone = 0, kGelu = 1, kSilu = 2 };
 
-template <typename Output, bool kHasBias, Activation kActivation>
-struct GemmEpilogue {
+template <typename Output, bool kHasBias, Activation kActivation> struct GemmEpilogue {
     float alpha;
     float beta;
-    const Output *c_in;  // this batch entry's matrix, null if beta is 0: then nothing is read
-    const Output *bias;  // of all N columns; read only if kHasBias
+    const Output *c_in; // this batch entry's matrix, null if beta is 0: then nothing is read
+    const Output *bias; // of all N columns; read only if kHasBias
 
     GK_DEVICE float bias_of(i32 col) const
     {
@@ -40,8 +40,8 @@ struct GemmEpilogue {
     }
 };
 
-// Two neighbours in a row by one access, whose address is a multiple of both together; else one by one,
-// and the second only if `both` lie inside the matrix.
+// Two neighbours in a row by one access, whose address is a multiple of both together; else one by
+// one, and the second only if `both` lie inside the matrix.
 template <typename T, bool kTogether>
 GK_DEVICE void store_pair(T *address, bool both, float low, float high)
 {
@@ -59,15 +59,14 @@ GK_DEVICE void store_pair(T *address, bool both, float low, float high)
     }
 }
 
-// Values of 16 bytes of a row: of `count` of them the rest lies outside the matrix and is left alone.
-template <typename T>
-struct RowPiece {
+// Values of 16 bytes of a row: of `count` of them the rest lies outside the matrix and is left
+// alone.
+template <typename T> struct RowPiece {
     static constexpr i32 kElements = kChunkBytes / sizeof(T);
     float v[kElements];
 
     // kTogether: the address is a multiple of 16 bytes.
-    template <bool kTogether>
-    GK_DEVICE void load(const T *address, i32 count)
+    template <bool kTogether> GK_DEVICE void load(const T *address, i32 count)
     {
         if (kTogether && count >= kElements) {
             const uint4 bits = ptx::ld_global_v4_ca(address);
@@ -83,8 +82,7 @@ struct RowPiece {
         }
     }
 
-    template <bool kTogether>
-    GK_DEVICE void store(T *address, i32 count) const
+    template <bool kTogether> GK_DEVICE void store(T *address, i32 count) const
     {
         if (kTogether && count >= kElements) {
             ptx::st_global_v4(address, make_uint4(pack(0), pack(1), pack(2), pack(3)));
@@ -98,7 +96,7 @@ struct RowPiece {
         }
     }
 
-private:
+  private:
     GK_DEVICE u32 pack(u32 word) const
     {
         if constexpr (sizeof(T) == 4) {
@@ -118,4 +116,4 @@ private:
     }
 };
 
-}  // namespace gk
+} // namespace gk

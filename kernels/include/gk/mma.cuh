@@ -2,21 +2,22 @@
 //
 // mma.m16n8k16 computes D[16x8] += A[16x16] B[16x8] for one warp, all operands in registers. With
 // g = lane / 4 and t = lane % 4 a lane holds
-//     A: a[0] (g, 2t..2t+1)   a[1] (g+8, 2t..)   a[2] (g, 2t+8..)   a[3] (g+8, 2t+8..)   (row, k)
-//     B: b[0] (2t..2t+1, g)   b[1] (2t+8.., g)                                           (k, column)
-//     D: d[0..1] (g, 2t..2t+1)   d[2..3] (g+8, 2t..)                                     (row, column)
-// which is what ldmatrix delivers for 8x8 matrices whose rows are the pairs' direction; where a tile is
-// stored the other way round, its transposing form does.
+//     A (row, k):     a[0] (g, 2t..2t+1)   a[1] (g+8, 2t..)   a[2] (g, 2t+8..)   a[3] (g+8, 2t+8..)
+//     B (k, column):  b[0] (2t..2t+1, g)   b[1] (2t+8.., g)
+//     D (row, column): d[0..1] (g, 2t..2t+1)   d[2..3] (g+8, 2t..)
+// which is what ldmatrix delivers for 8x8 matrices whose rows are the pairs' direction; where a
+// tile is stored the other way round, its transposing form does.
 #pragma once
 
 #include <gk/ptx.cuh>
 #include <gk/swizzle.cuh>
 #include <gk/types.cuh>
 
-namespace gk {
+namespace gk
+{
 
 constexpr u32 kMmaM = 16, kMmaN = 8, kMmaK = 16;
-constexpr u32 kMatrixRows = 8;  // of one ldmatrix matrix; a row is one chunk
+constexpr u32 kMatrixRows = 8; // of one ldmatrix matrix; a row is one chunk
 
 struct FragmentA {
     u32 r[4];
@@ -55,8 +56,8 @@ GK_DEVICE void load_fragment_a(FragmentA &a, u32 tile_address, u32 m, u32 k)
 {
     const u32 lane = lane_index();
     const u32 row = lane % kMatrixRows;
-    const u32 upper_m = lane / kMatrixRows % 2;  // matrices 1 and 3: rows 8..15
-    const u32 upper_k = lane / kMatrixRows / 2;  // matrices 2 and 3: k 8..15
+    const u32 upper_m = lane / kMatrixRows % 2; // matrices 1 and 3: rows 8..15
+    const u32 upper_k = lane / kMatrixRows / 2; // matrices 2 and 3: k 8..15
     if constexpr (kAlongK) {
         const u32 offset = Tile::offset(m + upper_m * kMatrixRows + row, k / kMatrixRows + upper_k);
         ptx::ldmatrix_x4(tile_address + offset, a.r[0], a.r[1], a.r[2], a.r[3]);
@@ -73,8 +74,8 @@ GK_DEVICE void load_fragments_b(FragmentB &b0, FragmentB &b1, u32 tile_address, 
 {
     const u32 lane = lane_index();
     const u32 row = lane % kMatrixRows;
-    const u32 upper_k = lane / kMatrixRows % 2;  // matrices 1 and 3: k 8..15
-    const u32 upper_n = lane / kMatrixRows / 2;  // matrices 2 and 3: columns 8..15
+    const u32 upper_k = lane / kMatrixRows % 2; // matrices 1 and 3: k 8..15
+    const u32 upper_n = lane / kMatrixRows / 2; // matrices 2 and 3: columns 8..15
     if constexpr (kAlongK) {
         const u32 offset = Tile::offset(n + upper_n * kMatrixRows + row, k / kMatrixRows + upper_k);
         ptx::ldmatrix_x4(tile_address + offset, b0.r[0], b0.r[1], b1.r[0], b1.r[1]);
@@ -84,4 +85,4 @@ GK_DEVICE void load_fragments_b(FragmentB &b0, FragmentB &b1, u32 tile_address, 
     }
 }
 
-}  // namespace gk
+} // namespace gk

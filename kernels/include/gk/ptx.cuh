@@ -1,10 +1,12 @@
-// One wrapper an instruction: what it does, and the section of the PTX ISA that defines it. Whatever
-// orders memory, or whose effect on memory the compiler cannot see, carries a "memory" clobber.
+// One wrapper an instruction: what it does, and the section of the PTX ISA that defines it.
+// Whatever orders memory, or whose effect on memory the compiler cannot see, carries a "memory"
+// clobber.
 #pragma once
 
 #include <gk/base.cuh>
 
-namespace gk::ptx {
+namespace gk::ptx
+{
 
 // ---------------------------------------------------------------------------- addresses
 
@@ -46,16 +48,16 @@ GK_DEVICE void cp_async_4(u32 destination, const void *source, u32 source_bytes)
                  : "memory");
 }
 
-// Closes the group of this thread's copies since the last commit; an empty group is complete at once.
+// Closes the group of this thread's copies since the last commit; an empty group is complete at
+// once.
 GK_DEVICE void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
-// Returns when at most `pending` of this thread's youngest groups are still in flight. It says nothing
-// about other threads' copies: a barrier must follow before their bytes are read.
-template <u32 pending>
-GK_DEVICE void cp_async_wait()
+// Returns when at most `pending` of this thread's youngest groups are still in flight. It says
+// nothing about other threads' copies: a barrier must follow before their bytes are read.
+template <u32 pending> GK_DEVICE void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
@@ -89,9 +91,9 @@ GK_DEVICE uint4 ld_shared_v4(u32 address)
 }
 
 // ---------------------------------------------------------------------------- matrix loads
-// PTX ISA: "Warp-level matrix instructions: ldmatrix". Lanes 8j .. 8j+7 give the 16-byte row addresses
-// of 8x8 matrix j of 16-bit elements; afterwards lane l holds the elements (l / 4, 2 (l % 4)) and
-// (l / 4, 2 (l % 4) + 1) of each matrix, or of its transpose with .trans.
+// PTX ISA: "Warp-level matrix instructions: ldmatrix". Lanes 8j .. 8j+7 give the 16-byte row
+// addresses of 8x8 matrix j of 16-bit elements; afterwards lane l holds the elements (l / 4, 2 (l %
+// 4)) and (l / 4, 2 (l % 4) + 1) of each matrix, or of its transpose with .trans.
 
 GK_DEVICE void ldmatrix_x1(u32 address, u32 &r0)
 {
@@ -142,7 +144,8 @@ GK_DEVICE void ldmatrix_x4_trans(u32 address, u32 &r0, u32 &r1, u32 &r2, u32 &r3
 }
 
 // ---------------------------------------------------------------------------- global memory
-// PTX ISA: ld, st, "Cache Operators", "Cache Eviction Priority Hints". Sizes are bytes of one thread.
+// PTX ISA: ld, st, "Cache Operators", "Cache Eviction Priority Hints". Sizes are bytes of one
+// thread.
 
 // Element of an input that nobody writes during the launch.
 GK_DEVICE u16 ld_global_u16(const void *address)
@@ -235,8 +238,9 @@ GK_DEVICE void st_global_v4_cs(void *address, uint4 v)
 
 // ---------------------------------------------------------------------------- barriers
 
-// All `threads` threads (a multiple of 32) that name barrier `id` wait for one another; their earlier
-// accesses to shared memory are visible after it. Barrier 0 is __syncthreads. PTX ISA: bar.sync.
+// All `threads` threads (a multiple of 32) that name barrier `id` wait for one another; their
+// earlier accesses to shared memory are visible after it. Barrier 0 is __syncthreads. PTX ISA:
+// bar.sync.
 GK_DEVICE void named_barrier_sync(u32 id, u32 threads)
 {
     asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
@@ -353,4 +357,4 @@ GK_DEVICE float rcp_approx(float x)
     return y;
 }
 
-}  // namespace gk::ptx
+} // namespace gk::ptx

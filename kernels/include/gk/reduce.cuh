@@ -1,10 +1,11 @@
-// Reductions over the lanes of a warp and the threads of a block. The order of the additions is fixed,
-// so a result depends on the data alone.
+// Reductions over the lanes of a warp and the threads of a block. The order of the additions is
+// fixed, so a result depends on the data alone.
 #pragma once
 
 #include <gk/ptx.cuh>
 
-namespace gk {
+namespace gk
+{
 
 struct SumOp {
     static constexpr float kNeutral = 0.0f;
@@ -24,8 +25,7 @@ struct MaxOp {
 };
 
 // Over groups of kLanes neighbouring lanes (a power of two); every lane gets its group's result.
-template <typename Op, u32 kLanes = kWarpSize>
-GK_DEVICE float warp_reduce(float value)
+template <typename Op, u32 kLanes = kWarpSize> GK_DEVICE float warp_reduce(float value)
 {
     static_assert(is_pow2(kLanes) && kLanes <= kWarpSize, "a butterfly over part of a warp");
 #pragma unroll
@@ -54,4 +54,4 @@ GK_DEVICE float block_reduce(float value, float (&scratch)[kBlockWarpsMax])
     return warp_reduce<Op>(result);
 }
 
-}  // namespace gk
+} // namespace gk

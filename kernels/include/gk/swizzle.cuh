@@ -1,19 +1,20 @@
-// Tiles of 16-bit elements in shared memory, laid out so that neither the copy in nor ldmatrix meets a
-// bank conflict.
+// Tiles of 16-bit elements in shared memory, laid out so that neither the copy in nor ldmatrix
+// meets a bank conflict.
 //
-// A row is cut into chunks of 16 bytes, the unit of both. ldmatrix reads one chunk from each of eight
-// neighbouring rows; they must lie in eight different positions of the 128-byte bank line. Row-major
-// order fails that (rows of 128 bytes put all eight into one position), so chunk c of row r is
-// stored at position c ^ x(r), where x counts bank lines: it changes each time the rows have filled
-// one. Padding rows by a chunk would do too, but costs memory and breaks the power-of-two strides.
+// A row is cut into chunks of 16 bytes, the unit of both. ldmatrix reads one chunk from each of
+// eight neighbouring rows; they must lie in eight different positions of the 128-byte bank line.
+// Row-major order fails that (rows of 128 bytes put all eight into one position), so chunk c of row
+// r is stored at position c ^ x(r), where x counts bank lines: it changes each time the rows have
+// filled one. Padding rows by a chunk would do too, but costs memory and breaks the power-of-two
+// strides.
 #pragma once
 
 #include <gk/base.cuh>
 
-namespace gk {
+namespace gk
+{
 
-template <u32 kRowsOfTile, u32 kColsOfTile>
-struct SwizzledTile {
+template <u32 kRowsOfTile, u32 kColsOfTile> struct SwizzledTile {
     static constexpr u32 kRows = kRowsOfTile;
     static constexpr u32 kCols = kColsOfTile;
     static constexpr u32 kChunkElements = kChunkBytes / 2;
@@ -36,4 +37,4 @@ struct SwizzledTile {
     }
 };
 
-}  // namespace gk
+} // namespace gk

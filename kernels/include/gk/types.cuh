@@ -3,7 +3,8 @@
 
 #include <gk/ptx.cuh>
 
-namespace gk {
+namespace gk
+{
 
 // 8 bits of exponent, 7 of fraction: the upper half of a float.
 struct bf16 {
@@ -15,7 +16,8 @@ struct f16 {
     u16 bits;
 };
 
-// 4 bits of exponent (bias 7), 3 of fraction, no infinity; 0x7f and 0xff are NaN, 448 is the largest.
+// 4 bits of exponent (bias 7), 3 of fraction, no infinity; 0x7f and 0xff are NaN, 448 is the
+// largest.
 struct e4m3 {
     u8 bits;
 };
@@ -61,21 +63,19 @@ GK_DEVICE float to_float(e4m3 x)
 #endif
 }
 
-// ---------------------------------------------------------------------------- from float, nearest even
+// ---------------------------------------------------------------------------- from float, nearest
+// even
 
-template <typename T>
-struct FromFloat;
+template <typename T> struct FromFloat;
 
-template <>
-struct FromFloat<float> {
+template <> struct FromFloat<float> {
     static GK_DEVICE float one(float x)
     {
         return x;
     }
 };
 
-template <>
-struct FromFloat<bf16> {
+template <> struct FromFloat<bf16> {
     static GK_DEVICE bf16 one(float x)
     {
         return bf16{ptx::cvt_bf16(x)};
@@ -86,8 +86,7 @@ struct FromFloat<bf16> {
     }
 };
 
-template <>
-struct FromFloat<f16> {
+template <> struct FromFloat<f16> {
     static GK_DEVICE f16 one(float x)
     {
         return f16{ptx::cvt_f16(x)};
@@ -99,8 +98,7 @@ struct FromFloat<f16> {
 };
 
 // Saturates at +-448; NaN stays NaN.
-template <>
-struct FromFloat<e4m3> {
+template <> struct FromFloat<e4m3> {
     static GK_DEVICE e4m3 one(float x)
     {
 #if __CUDA_ARCH__ >= 890
@@ -110,9 +108,9 @@ struct FromFloat<e4m3> {
         const u8 sign = static_cast<u8>((bits >> 24) & 0x80u);
         const u32 magnitude = bits & 0x7fffffffu;
         constexpr u32 kInfinity = 0x7f800000u;
-        constexpr u32 kLargest = 0x43e00000u;      // 448
+        constexpr u32 kLargest = 0x43e00000u;        // 448
         constexpr u32 kSmallestNormal = 0x3c800000u; // 2^-6
-        constexpr u32 kDropped = 23 - 3;           // fraction bits that e4m3 lacks
+        constexpr u32 kDropped = 23 - 3;             // fraction bits that e4m3 lacks
         constexpr u32 kRebias = (127u - 7u) << 3;
         if (magnitude > kInfinity) {
             return e4m3{static_cast<u8>(sign | 0x7fu)};
@@ -132,26 +130,23 @@ struct FromFloat<e4m3> {
     }
 };
 
-template <typename T>
-GK_DEVICE T from_float(float x)
+template <typename T> GK_DEVICE T from_float(float x)
 {
     return FromFloat<T>::one(x);
 }
 
 // Two neighbours in memory as one register: `low` is the one at the lower address.
-template <typename T>
-GK_DEVICE u32 pack_pair(float low, float high)
+template <typename T> GK_DEVICE u32 pack_pair(float low, float high)
 {
     return FromFloat<T>::pair(low, high);
 }
 
 // The reverse: two values of a 16-bit type out of one register.
-template <typename T>
-GK_DEVICE void unpack_pair(u32 pair, float &low, float &high)
+template <typename T> GK_DEVICE void unpack_pair(u32 pair, float &low, float &high)
 {
     static_assert(sizeof(T) == 2, "a register holds two elements of a 16-bit type");
     low = to_float(T{static_cast<u16>(pair)});
     high = to_float(T{static_cast<u16>(pair >> 16)});
 }
 
-}  // namespace gk
+} // namespace gk
