@@ -1,0 +1,1 @@
+gk_test(test_child_frame SOURCES ${CMAKE_SOURCE_DIR}/worker/child_frame.c LIBS gk_core)
