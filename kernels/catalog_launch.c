@@ -29,6 +29,9 @@ static void read_tensor_arg(const struct context *c, const struct gk_json *json,
 {
     const char *name = gk_json_get_string(json, key, "");
     int64_t index = gk_op_tensor_index(c->op, name);
+    if (index < 0 && c->op->tensor_count == 0) {
+        return; /* op.json's mistake, told there */
+    }
     if (index < 0) {
         struct gk_buf buf = {0};
         gk_op_tensor_names(c->op, &buf);

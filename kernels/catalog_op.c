@@ -478,6 +478,22 @@ void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json, const
 
 /* ------------------------------------------------------------------ defaults */
 
+/* A template without an identity had mistakes, which were told: what depends on it is not. */
+static bool is_broken(const struct gk_template *t)
+{
+    return gk_hash_is_zero(&t->hash);
+}
+
+static bool any_unnamed(const struct gk_op *op)
+{
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (op->templates[i].name[0] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const struct gk_template *find_template(const struct gk_op *op, const char *name)
 {
     for (uint32_t i = 0; i < op->template_count; i++) {
@@ -565,10 +581,13 @@ static void read_default(struct gk_reader *r, const struct gk_json *entry, const
     }
     const struct gk_template *t = find_template(op, name);
     if (!t) {
-        if (!is_listed(json, name)) {
+        if (!is_listed(json, name) && !any_unnamed(op)) {
             gk_reader_fail(r, "template", GK_NOT_FOUND,
                            "\"%s\" is neither here nor listed in \"templates\"", name);
         }
+        return;
+    }
+    if (is_broken(t)) {
         return;
     }
     const struct gk_json *config = gk_json_get(entry, "config");

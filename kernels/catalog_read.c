@@ -188,8 +188,12 @@ const struct gk_json *gk_read_list(struct gk_reader *r, const struct gk_json *ob
     }
     size_t count = gk_json_count(value);
     if (count < min || count > max) {
-        gk_reader_fail(r, key, GK_LIMIT, "a list of %zu; %zu to %zu entries are allowed", count, min,
-                       max);
+        if (min == max) {
+            gk_reader_fail(r, key, GK_LIMIT, "a list of %zu; exactly %zu are allowed", count, min);
+        } else {
+            gk_reader_fail(r, key, GK_LIMIT, "a list of %zu; %zu to %zu entries are allowed", count,
+                           min, max);
+        }
         return NULL;
     }
     return value;

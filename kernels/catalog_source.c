@@ -84,15 +84,20 @@ struct gk_source *gk_source_find(const struct gk_catalog *catalog, const char *p
     return NULL;
 }
 
+static enum gk_status fail_path(const char *name, struct gk_err *err)
+{
+    return gk_fail(err, GK_DENIED,
+                   "\"%.200s\" is no path inside the folder; a relative path without \".\" and "
+                   "\"..\" parts, blanks and '\\' is allowed",
+                   name);
+}
+
 /* The resolved path of a file that lies inside the folder, also after symbolic links. */
 static enum gk_status resolve(const struct gk_folder *folder, const char *name, char **real_out,
                               struct gk_err *err)
 {
     if (!gk_path_is_legal(name)) {
-        return gk_fail(err, GK_DENIED,
-                       "\"%.200s\" is no path inside the folder; a relative path without \".\" and "
-                       "\"..\" parts, blanks and '\\' is allowed",
-                       name);
+        return fail_path(name, err);
     }
     char *path = gk_asprintf("%s/%s", folder->real, name);
     if (!path) {
@@ -215,6 +220,9 @@ static enum gk_status find_include(struct walk *w, const struct gk_source *from,
 {
     const struct gk_reach *reach = w->reach;
     enum gk_status status = GK_NOT_FOUND;
+    if (!gk_path_is_legal(include->name)) { /* not one to be left to the compiler either */
+        return fail_path(include->name, err);
+    }
     if (include->quoted) {
         const char *prefix = reach->catalog->folders[from->folder].prefix;
         const char *inside = from->path + strlen(prefix) + 1;

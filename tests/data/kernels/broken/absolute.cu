@@ -1,0 +1,2 @@
+#include "/etc/passwd"
+extern "C" __global__ void scale_plain() {}

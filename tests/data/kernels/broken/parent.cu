@@ -1,0 +1,3 @@
+#include "../secret.h"
+#include </etc/passwd>
+#include WHAT
