@@ -1,0 +1,209 @@
+/*
+ * Opening, closing, committing. The order of the pragmas matters: EXCLUSIVE before the first access in WAL mode, so
+ * that no shared-memory file and no second connection can exist (the system's SQLite has a WAL race with two).
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "db/db_internal.h"
+
+#define WAL_BYTES_MAX (16 << 20) /* a checkpoint of 16 MB takes some 20 ms */
+
+enum gk_status db_fail(struct gk_db *db, int rc, const char *doing, struct gk_err *err)
+{
+    static const struct {
+        int code;
+        enum gk_status status;
+    } map[] = {
+        {SQLITE_FULL, GK_FULL},     {SQLITE_IOERR, GK_IO},        {SQLITE_CANTOPEN, GK_IO},
+        {SQLITE_READONLY, GK_IO},   {SQLITE_PERM, GK_IO},         {SQLITE_BUSY, GK_BUSY},
+        {SQLITE_LOCKED, GK_BUSY},   {SQLITE_CORRUPT, GK_CORRUPT}, {SQLITE_NOTADB, GK_CORRUPT},
+        {SQLITE_NOMEM, GK_NOMEM},   {SQLITE_CONSTRAINT, GK_EXISTS},
+    };
+    enum gk_status status = GK_INTERNAL;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(map); i++) {
+        if ((rc & 0xff) == map[i].code) {
+            status = map[i].status;
+        }
+    }
+    if (status == GK_IO || status == GK_CORRUPT) {
+        db->broken = true;
+    }
+    return gk_fail(err, status, "store %s: %s: %s", db->path, doing,
+                   db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc));
+}
+
+enum gk_status db_exec(struct gk_db *db, const char *sql, struct gk_err *err)
+{
+    int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? GK_OK : db_fail(db, rc, sql, err);
+}
+
+enum gk_status db_prepare(struct gk_db *db, const char *sql, sqlite3_stmt **statement_out,
+                          struct gk_err *err)
+{
+    for (uint32_t i = 0; i < db->statement_count; i++) {
+        if (strcmp(db->statements[i].sql, sql) == 0) {
+            (void)sqlite3_reset(db->statements[i].statement); /* repeats the last step's error */
+            (void)sqlite3_clear_bindings(db->statements[i].statement);
+            *statement_out = db->statements[i].statement;
+            return GK_OK;
+        }
+    }
+    if (db->statement_count == DB_STATEMENTS_MAX) {
+        return gk_fail(err, GK_INTERNAL, "store: more than %d statements", DB_STATEMENTS_MAX);
+    }
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
+    if (rc != SQLITE_OK) {
+        return db_fail(db, rc, sql, err);
+    }
+    char *copy = gk_strdup(sql);
+    if (!copy) {
+        (void)sqlite3_finalize(statement); /* it was never run */
+        return gk_fail(err, GK_NOMEM, "out of memory for a statement");
+    }
+    db->statements[db->statement_count].sql = copy;
+    db->statements[db->statement_count++].statement = statement;
+    *statement_out = statement;
+    return GK_OK;
+}
+
+enum gk_status db_begin(struct gk_db *db, struct gk_err *err)
+{
+    if (db->broken) {
+        return gk_fail(err, GK_IO, "store %s: an earlier input or output error; nothing is written any more", db->path);
+    }
+    if (db->in_transaction) {
+        return GK_OK;
+    }
+    enum gk_status status = db_exec(db, "BEGIN IMMEDIATE", err);
+    db->in_transaction = status == GK_OK;
+    return status;
+}
+
+bool gk_db_is_dirty(const struct gk_db *db)
+{
+    return db->in_transaction;
+}
+
+enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err)
+{
+    if (!db->in_transaction) {
+        return GK_OK;
+    }
+    /* A statement that hit a full disk has rolled the whole transaction back already. */
+    if (sqlite3_get_autocommit(db->handle)) {
+        db->in_transaction = false;
+        return gk_fail(err, db->broken ? GK_IO : GK_FULL,
+                       "store %s: the transaction was rolled back (%s)", db->path,
+                       db->broken ? "input or output error" : "no space left");
+    }
+    enum gk_status status = db_exec(db, "COMMIT", err);
+    if (status != GK_OK) {
+        gk_db_rollback(db);
+    }
+    db->in_transaction = false;
+    return status;
+}
+
+void gk_db_rollback(struct gk_db *db)
+{
+    if (db->in_transaction && !sqlite3_get_autocommit(db->handle)) {
+        (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL); /* nothing left to do if it fails */
+    }
+    db->in_transaction = false;
+}
+
+enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
+{
+    if (db->in_transaction || db->broken) {
+        return GK_OK;
+    }
+    if (!idle) {
+        char wal[4200];
+        struct stat info;
+        int size = snprintf(wal, sizeof wal, "%s-wal", db->path);
+        if (size < 0 || (size_t)size >= sizeof wal || stat(wal, &info) != 0 ||
+            info.st_size < WAL_BYTES_MAX) {
+            return GK_OK;
+        }
+    }
+    for (uint32_t i = 0; i < db->statement_count; i++) {
+        (void)sqlite3_reset(db->statements[i].statement); /* an open read would keep the WAL */
+    }
+    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    /* A full disk has no room for the copy: the WAL stays and is tried again later. */
+    return rc == SQLITE_OK || (rc & 0xff) == SQLITE_FULL ? GK_OK
+                                                         : db_fail(db, rc, "checkpoint", err);
+}
+
+static enum gk_status harden(struct gk_db *db, struct gk_err *err)
+{
+    (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL); /* known options */
+    (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    (void)sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, 64 << 20);
+    (void)sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 1);
+    static const char *const pragmas[] = {
+        "PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",   "PRAGMA synchronous=FULL",
+        "PRAGMA cell_size_check=ON",     "PRAGMA mmap_size=0",        "PRAGMA wal_autocheckpoint=0",
+        "PRAGMA foreign_keys=ON",        "PRAGMA temp_store=MEMORY",  "PRAGMA cache_size=-16384",
+        "PRAGMA journal_size_limit=67108864",
+    };
+    for (size_t i = 0; i < GK_ARRAY_COUNT(pragmas); i++) {
+        enum gk_status status = db_exec(db, pragmas[i], err);
+        if (status != GK_OK) {
+            return status;
+        }
+    }
+    return GK_OK;
+}
+
+enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
+                          struct gk_err *err)
+{
+    struct gk_db *db = calloc(1, sizeof *db);
+    if (!db || !(db->path = gk_strdup(path))) {
+        free(db);
+        return gk_fail(err, GK_NOMEM, "out of memory for the store");
+    }
+    enum gk_status status = GK_OK;
+    int rc = sqlite3_open_v2(path, &db->handle,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE |
+                                 SQLITE_OPEN_NOFOLLOW,
+                             NULL);
+    if (rc != SQLITE_OK) {
+        status = db_fail(db, rc, "open", err);
+        goto out;
+    }
+    status = harden(db, err);
+    if (status == GK_OK) {
+        status = db_migrate(db, may_migrate, err);
+    }
+out:
+    if (status != GK_OK) {
+        gk_db_close(db);
+        return status;
+    }
+    *db_out = db;
+    return GK_OK;
+}
+
+void gk_db_close(struct gk_db *db)
+{
+    if (!db) {
+        return;
+    }
+    gk_db_rollback(db);
+    for (uint32_t i = 0; i < db->statement_count; i++) {
+        (void)sqlite3_finalize(db->statements[i].statement); /* repeats an error told before */
+        free(db->statements[i].sql);
+    }
+    (void)sqlite3_close(db->handle); /* cannot be busy: all statements are final */
+    free(db->path);
+    free(db);
+}

@@ -1,0 +1,160 @@
+/*
+ * The store: one SQLite file in WAL mode through exactly one connection.
+ *
+ * Everything that gktune knows durably goes through these verbs; no SQL leaves this folder. Rows go in and
+ * come out as JSON objects whose members are the columns (db/README.md lists them), so that a listing is what a
+ * reply carries. A write opens the transaction of the tick; gk_db_commit() ends it, and nothing may be told to
+ * anybody before it returned GK_OK. One thread.
+ *
+ * Errors: GK_FULL when the disk is full: the transaction is gone, the store is as before and goes on
+ * reading. GK_IO after a failed read, write or fsync: the kernel may have dropped pages, so nothing is retried;
+ * every later write fails too and the program has to end and recover at its next start. GK_CORRUPT, GK_BUSY
+ * (another process holds the file), GK_VERSION (a newer schema, or an older one that may not be migrated).
+ */
+#ifndef GK_DB_DB_H
+#define GK_DB_DB_H
+
+#include "core/hash.h"
+#include "core/json.h"
+
+struct gk_db;
+
+/* Opens or makes the store; ":memory:" for tests. may_migrate false: an older schema is GK_VERSION. */
+enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
+                          struct gk_err *err);
+void gk_db_close(struct gk_db *db); /* rolls back what was not committed; checkpoints */
+
+bool gk_db_is_dirty(const struct gk_db *db); /* a transaction is open */
+enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err); /* GK_OK without a transaction */
+void gk_db_rollback(struct gk_db *db);
+/* Moves the WAL into the file: when idle, or when it is larger than 16 MB. */
+enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err);
+int64_t gk_db_schema(struct gk_db *db);
+
+/* Raises the epoch, committed; makes the store's id at the first start. */
+enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *err);
+/* {epoch, next_token, store_id, schema, path} */
+enum gk_status gk_db_meta(struct gk_db *db, struct gk_json **meta_out, struct gk_err *err);
+/* `count` tokens from *first_out on, never given before. */
+enum gk_status gk_db_take_tokens(struct gk_db *db, int64_t count, int64_t *first_out,
+                                 struct gk_err *err);
+
+/* ---- jobs, tasks, problems, events ---- */
+enum gk_status gk_db_problem_put(struct gk_db *db, const char *op, const char *canonical,
+                                 int64_t *problem_out, struct gk_err *err);
+enum gk_status gk_db_job_insert(struct gk_db *db, const struct gk_json *job, int64_t *job_out,
+                                struct gk_err *err);
+enum gk_status gk_db_job_update(struct gk_db *db, int64_t job, const struct gk_json *changes,
+                                struct gk_err *err);
+/* Adds to the counters of job and task in the transaction that records a trial. */
+enum gk_status gk_db_count(struct gk_db *db, int64_t job, int64_t task, int64_t trials,
+                           int64_t failed, double spent_ns, struct gk_err *err);
+enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job_out,
+                             struct gk_err *err);
+/* The newest job of this submit_id, or spec_key; GK_NOT_FOUND. */
+enum gk_status gk_db_job_by_submit(struct gk_db *db, const char *submit_id,
+                                   struct gk_json **job_out, struct gk_err *err);
+enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,
+                                 struct gk_json **job_out, struct gk_err *err);
+enum gk_status gk_db_jobs_open(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
+enum gk_status gk_db_task_insert(struct gk_db *db, const struct gk_json *task, int64_t *task_out,
+                                 struct gk_err *err);
+enum gk_status gk_db_task_update(struct gk_db *db, int64_t task, const struct gk_json *changes,
+                                 struct gk_err *err);
+/* Tasks of a job with op and canonical problem, verdicts included, in order of their numbers. */
+enum gk_status gk_db_tasks_of(struct gk_db *db, int64_t job, struct gk_json **rows_out,
+                              struct gk_err *err);
+enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
+                               const struct gk_json *body, int64_t *event_out,
+                               struct gk_err *err);
+/* At most 500 events after `after`: [{job event kind at_ms body}]. */
+enum gk_status gk_db_events(struct gk_db *db, int64_t job, int64_t after, struct gk_json **rows_out,
+                            struct gk_err *err);
+
+/* ---- trials and leases ---- */
+enum gk_status gk_db_trial_insert(struct gk_db *db, const struct gk_json *trial, int64_t *trial_out,
+                                  struct gk_err *err);
+enum gk_status gk_db_trial_update(struct gk_db *db, int64_t trial, const struct gk_json *changes,
+                                  struct gk_err *err);
+/* Stores what happened: record without samples and environment in the row, these two apart; ends the lease. */
+enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token, uint64_t wall_ms,
+                                  const char *state, const struct gk_json *record,
+                                  struct gk_err *err);
+/* Trials of a task in the order they were asked for, with their records. */
+enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, struct gk_json **rows_out,
+                               struct gk_err *err);
+/* A recorded trial of the same identity (config id, problem, arch, gpu, policy, nvrtc); GK_NOT_FOUND. */
+enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t problem,
+                                const char *arch, const char *gpu, const char *policy,
+                                const char *nvrtc, struct gk_json **trial_out, struct gk_err *err);
+/* How often this config killed an executor on this arch (crash or timeout). */
+enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,
+                           int64_t *count_out, struct gk_err *err);
+/* The trial or pass that a token has recorded; GK_NOT_FOUND. */
+enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pass,
+                                    struct gk_err *err);
+enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease, struct gk_err *err);
+enum gk_status gk_db_lease_delete(struct gk_db *db, int64_t token, struct gk_err *err);
+enum gk_status gk_db_leases(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
+
+/* ---- final rounds and picks ---- */
+enum gk_status gk_db_pass_insert(struct gk_db *db, int64_t task, int64_t token, int64_t pass,
+                                 uint64_t wall_ms, const struct gk_json *samples,
+                                 const struct gk_json *failed, struct gk_err *err);
+enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json **rows_out,
+                               struct gk_err *err);
+/* One current row a key (problem, arch, gpu, policy): the new one replaces the old one. */
+enum gk_status gk_db_pick_put(struct gk_db *db, const struct gk_json *pick, struct gk_err *err);
+enum gk_status gk_db_pick_get(struct gk_db *db, int64_t problem, const char *arch, const char *gpu,
+                              const char *policy, struct gk_json **pick_out, struct gk_err *err);
+/* Configs picked for other problems of the op on this arch and gpu: [{problem_text config}], newest first. */
+enum gk_status gk_db_pick_neighbours(struct gk_db *db, const char *op, const char *arch,
+                                     const char *gpu, const char *policy, int64_t limit,
+                                     struct gk_json **rows_out, struct gk_err *err);
+
+/* ---- workers, devices, bundles ---- */
+enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, uint64_t wall_ms,
+                                int64_t *worker_out, struct gk_err *err);
+enum gk_status gk_db_worker_seen(struct gk_db *db, int64_t worker, uint64_t wall_ms,
+                                 const char *state, struct gk_err *err);
+enum gk_status gk_db_device_put(struct gk_db *db, int64_t worker, const struct gk_json *props,
+                                const char *nvrtc, uint64_t wall_ms, struct gk_err *err);
+/* [{arch gpu props nvrtc}] seen since `since_ms`, one row a pair. */
+enum gk_status gk_db_archs(struct gk_db *db, uint64_t since_ms, struct gk_json **rows_out,
+                           struct gk_err *err);
+enum gk_status gk_db_bundle_put(struct gk_db *db, const char *id, const struct gk_json *files,
+                                const struct gk_json *templates, uint64_t wall_ms,
+                                struct gk_err *err);
+enum gk_status gk_db_bundle_get(struct gk_db *db, const char *id, struct gk_json **bundle_out,
+                                struct gk_err *err);
+/* The hash that the newest bundle has for this template; GK_NOT_FOUND. */
+enum gk_status gk_db_template_hash(struct gk_db *db, const char *op, const char *template_name,
+                                   char hash_out[GK_HASH_TEXT_SIZE], struct gk_err *err);
+
+/* ---- listings: objects {<name>: rows, next?} of one page ---- */
+enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *state,
+                               struct gk_json **page_out, struct gk_err *err);
+enum gk_status gk_db_list_trials(struct gk_db *db, int64_t job, bool failed_only, int64_t cursor,
+                                 struct gk_json **page_out, struct gk_err *err);
+enum gk_status gk_db_list_tasks(struct gk_db *db, int64_t job, int64_t cursor,
+                                struct gk_json **page_out, struct gk_err *err);
+/* Every filter may be NULL (job: 0). */
+enum gk_status gk_db_list_picks(struct gk_db *db, const char *op, const char *arch, const char *gpu,
+                                int64_t job, int64_t cursor, struct gk_json **page_out,
+                                struct gk_err *err);
+enum gk_status gk_db_list_workers(struct gk_db *db, int64_t cursor, struct gk_json **page_out,
+                                  struct gk_err *err);
+
+/* ---- care ---- */
+/* Integrity, foreign keys, row hashes, counters: {ok, problems:[text], trials_checked}. */
+enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct gk_err *err);
+/* A copy by the backup interface on the same handle; the target must not exist. */
+enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
+                            struct gk_err *err);
+/* Makes a store of a backup: checks it and copies it to path, which must not exist. No handle is open. */
+enum gk_status gk_db_restore(const char *backup, const char *path, struct gk_err *err);
+/* Deletes ended jobs' trials, samples, passes and events older than before_ms, never what a pick rests on. */
+enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json **report_out,
+                           struct gk_err *err);
+
+#endif

@@ -1,0 +1,149 @@
+/*
+ * The schema and its migrations, forward only. A released step is never edited: a new version is one more
+ * entry. db/README.md describes every column.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "db/db_internal.h"
+
+static const char VERSION_1[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+    "CREATE TABLE bundles(id TEXT PRIMARY KEY, files JSON NOT NULL, templates JSON NOT NULL,"
+    " created_ms INTEGER NOT NULL);"
+    "CREATE TABLE problems(problem INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, op TEXT NOT NULL,"
+    " canonical TEXT NOT NULL);"
+    "CREATE TABLE jobs(job INTEGER PRIMARY KEY, submit_id TEXT NOT NULL UNIQUE, spec_key TEXT NOT NULL,"
+    " what TEXT NOT NULL, ops JSON NOT NULL, bundle TEXT NOT NULL REFERENCES bundles(id),"
+    " archs JSON NOT NULL, private_ok BOOL NOT NULL, budget_trials INTEGER NOT NULL,"
+    " budget_s REAL NOT NULL, strategy TEXT NOT NULL, seed INTEGER NOT NULL,"
+    " priority INTEGER NOT NULL, policy TEXT NOT NULL, incumbents JSON, state TEXT NOT NULL,"
+    " finishing BOOL NOT NULL, created_ms INTEGER NOT NULL, ended_ms INTEGER,"
+    " problems INTEGER NOT NULL, tasks INTEGER NOT NULL, done INTEGER NOT NULL,"
+    " trials INTEGER NOT NULL, failed INTEGER NOT NULL);"
+    "CREATE INDEX jobs_spec ON jobs(spec_key);"
+    "CREATE INDEX jobs_open ON jobs(job) WHERE ended_ms IS NULL;"
+    "CREATE TABLE tasks(task INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES jobs(job),"
+    " problem INTEGER NOT NULL REFERENCES problems(problem), arch TEXT NOT NULL, gpu TEXT,"
+    " state TEXT NOT NULL, props JSON, nvrtc TEXT, hints JSON, strategy_version INTEGER,"
+    " trials INTEGER NOT NULL, verified INTEGER NOT NULL, failed INTEGER NOT NULL,"
+    " spent_ns REAL NOT NULL, best_ns REAL, best_config TEXT, default_config TEXT, incumbent TEXT,"
+    " round JSON, attempt INTEGER NOT NULL, verdict JSON, reason TEXT);"
+    "CREATE INDEX tasks_job ON tasks(job, task);"
+    "CREATE TABLE events(job INTEGER NOT NULL REFERENCES jobs(job), event INTEGER NOT NULL,"
+    " at_ms INTEGER NOT NULL, kind TEXT NOT NULL, body JSON NOT NULL,"
+    " PRIMARY KEY(job, event)) WITHOUT ROWID;"
+    "CREATE TABLE workers(worker INTEGER PRIMARY KEY, spool_id TEXT NOT NULL UNIQUE, host TEXT,"
+    " pid INTEGER, build TEXT, boot_id TEXT, cores INTEGER, state TEXT NOT NULL,"
+    " first_seen_ms INTEGER NOT NULL, last_seen_ms INTEGER NOT NULL);"
+    "CREATE TABLE devices(worker INTEGER NOT NULL REFERENCES workers(worker), device TEXT NOT NULL,"
+    " arch TEXT NOT NULL, gpu TEXT NOT NULL, uuid TEXT, name TEXT, nvrtc TEXT, props JSON NOT NULL,"
+    " last_seen_ms INTEGER NOT NULL, PRIMARY KEY(worker, device)) WITHOUT ROWID;"
+    "CREATE INDEX devices_arch ON devices(arch, gpu, last_seen_ms);"
+    "CREATE TABLE environments(environment TEXT PRIMARY KEY, content JSON NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE trials(trial INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES jobs(job),"
+    " task INTEGER NOT NULL REFERENCES tasks(task), seq INTEGER NOT NULL, batch INTEGER NOT NULL,"
+    " template TEXT NOT NULL, template_hash TEXT NOT NULL, config TEXT NOT NULL, config_id TEXT NOT NULL,"
+    " state TEXT NOT NULL, attempt INTEGER NOT NULL, token INTEGER, worker INTEGER,"
+    " reused INTEGER, stage TEXT, failure TEXT, message TEXT, time_ns REAL, cost_ns REAL,"
+    " input_set INTEGER NOT NULL, code_id TEXT, record JSON, environment TEXT, row_hash TEXT,"
+    " created_ms INTEGER NOT NULL, leased_ms INTEGER, recorded_ms INTEGER);"
+    "CREATE UNIQUE INDEX trials_task ON trials(task, seq);"
+    "CREATE INDEX trials_job ON trials(job, trial);"
+    "CREATE INDEX trials_config ON trials(config_id);"
+    "CREATE INDEX trials_token ON trials(token) WHERE token IS NOT NULL;"
+    "CREATE TABLE samples(trial INTEGER PRIMARY KEY REFERENCES trials(trial), samples JSON NOT NULL);"
+    "CREATE TABLE leases(token INTEGER PRIMARY KEY, kind TEXT NOT NULL, job INTEGER NOT NULL,"
+    " task INTEGER NOT NULL REFERENCES tasks(task), trial INTEGER REFERENCES trials(trial),"
+    " worker INTEGER NOT NULL REFERENCES workers(worker), device INTEGER NOT NULL,"
+    " attempt INTEGER NOT NULL, epoch INTEGER NOT NULL, started BOOL NOT NULL,"
+    " granted_ms INTEGER NOT NULL);"
+    "CREATE TABLE passes(token INTEGER NOT NULL, pass INTEGER NOT NULL,"
+    " task INTEGER NOT NULL REFERENCES tasks(task), at_ms INTEGER NOT NULL, samples JSON NOT NULL,"
+    " failed JSON NOT NULL, PRIMARY KEY(token, pass)) WITHOUT ROWID;"
+    "CREATE INDEX passes_task ON passes(task);"
+    "CREATE TABLE picks(pick INTEGER PRIMARY KEY, problem INTEGER NOT NULL REFERENCES problems(problem),"
+    " op TEXT NOT NULL, arch TEXT NOT NULL, gpu TEXT NOT NULL, policy TEXT NOT NULL,"
+    " kind TEXT NOT NULL, template TEXT NOT NULL, template_hash TEXT NOT NULL, config TEXT NOT NULL,"
+    " config_id TEXT NOT NULL, time_ns REAL NOT NULL, default_ns REAL, default_config TEXT,"
+    " margin REAL NOT NULL, noise_floor REAL NOT NULL, ties JSON NOT NULL, reason TEXT NOT NULL,"
+    " ladder JSON NOT NULL, record JSON, modelled BOOL NOT NULL, nvrtc TEXT, environment TEXT,"
+    " bundle TEXT NOT NULL REFERENCES bundles(id), job INTEGER NOT NULL, task INTEGER NOT NULL,"
+    " trial INTEGER NOT NULL, passes INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " confirmed_ms INTEGER NOT NULL, UNIQUE(problem, arch, gpu, policy));"
+    "CREATE INDEX picks_op ON picks(op, arch, gpu);";
+
+/* Which problems share flags (for the pick by most tie sets), and why a job ended as it did. */
+static const char VERSION_2[] =
+    "ALTER TABLE tasks ADD COLUMN flags TEXT;"
+    "ALTER TABLE jobs ADD COLUMN reason TEXT;";
+
+static const char *const STEPS[] = {VERSION_1, VERSION_2};
+_Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
+
+static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,
+                                 struct gk_err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(statement);
+    }
+    enum gk_status status = rc == SQLITE_ROW ? GK_OK : db_fail(db, rc, sql, err);
+    if (status == GK_OK) {
+        *value_out = sqlite3_column_int64(statement, 0);
+    }
+    (void)sqlite3_finalize(statement); /* repeats the error of the step */
+    return status;
+}
+
+int64_t gk_db_schema(struct gk_db *db)
+{
+    int64_t version = 0;
+    return pragma_int(db, "PRAGMA user_version", &version, NULL) == GK_OK ? version : 0;
+}
+
+enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err)
+{
+    int64_t id = 0, version = 0, pages = 0;
+    enum gk_status status = pragma_int(db, "PRAGMA application_id", &id, err);
+    if (status == GK_OK) {
+        status = pragma_int(db, "PRAGMA user_version", &version, err);
+    }
+    if (status == GK_OK) {
+        status = pragma_int(db, "SELECT count(*) FROM sqlite_schema", &pages, err);
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    if (pages > 0 && id != DB_APPLICATION_ID) {
+        return gk_fail(err, GK_CORRUPT, "%s is not a store of gktune (application id %" PRId64 ", wanted %d)",
+                       db->path, id, DB_APPLICATION_ID);
+    }
+    if (version > DB_SCHEMA_VERSION) {
+        return gk_fail(err, GK_VERSION, "store %s has schema %" PRId64 "; this gktune knows 1 to %d: use the newer one",
+                       db->path, version, DB_SCHEMA_VERSION);
+    }
+    if (version == DB_SCHEMA_VERSION) {
+        return GK_OK;
+    }
+    if (version > 0 && !may_migrate) {
+        return gk_fail(err, GK_VERSION, "store %s has schema %" PRId64 ", this gktune %d; a reading command does not "
+                       "change a store: start gktuned or run a tuning command once", db->path, version, DB_SCHEMA_VERSION);
+    }
+    char pragma[96];
+    status = db_begin(db, err);
+    for (int64_t step = version; status == GK_OK && step < DB_SCHEMA_VERSION; step++) {
+        status = db_exec(db, STEPS[step], err);
+    }
+    if (status == GK_OK) {
+        (void)snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", DB_APPLICATION_ID, DB_SCHEMA_VERSION);
+        status = db_exec(db, pragma, err);
+    }
+    if (status == GK_OK) {
+        return gk_db_commit(db, err);
+    }
+    gk_db_rollback(db);
+    return status;
+}
