@@ -1,1 +1,2 @@
 gk_test(test_child_frame SOURCES ${CMAKE_SOURCE_DIR}/worker/child_frame.c LIBS gk_core)
+gk_test(test_cache SOURCES ${CMAKE_SOURCE_DIR}/worker/cache.c LIBS gk_core)
