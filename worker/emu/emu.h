@@ -39,6 +39,9 @@ struct gk_emu_options {
     uint64_t work_limit_warp_instructions; /* a launch over it ends; 0 means the default, 2e9 */
     enum gk_emu_schedule schedule;
     uint64_t memory_limit_bytes; /* of all allocations together; 0 means the default, 2 GiB */
+    /* Of the host: "base", "avx2", "avx512"; NULL means the best one it has. Results are the same
+     * bits with each; tests ask for all of them. */
+    const char *instruction_set;
 };
 
 /* The emulated GPU; per-block limits are those of the target. */

@@ -134,7 +134,7 @@ static inline bool bits_all(const unsigned char *bits, uint64_t offset, uint32_t
     if (bytes == 16) {
         return (bits[offset >> 3] & bits[(offset >> 3) + 1]) == 255;
     }
-    return (bits[offset >> 3] >> (offset & 7) & need) == need;
+    return ((unsigned)bits[offset >> 3] >> (offset & 7) & need) == need;
 }
 
 static inline bool bits_any(const unsigned char *bits, uint64_t offset, uint32_t bytes)
@@ -142,7 +142,7 @@ static inline bool bits_any(const unsigned char *bits, uint64_t offset, uint32_t
     if (bytes == 16) {
         return (bits[offset >> 3] | bits[(offset >> 3) + 1]) != 0;
     }
-    return (bits[offset >> 3] >> (offset & 7) & ((1u << bytes) - 1)) != 0;
+    return ((unsigned)bits[offset >> 3] >> (offset & 7) & ((1u << bytes) - 1)) != 0;
 }
 
 static inline void bits_put(unsigned char *bits, uint64_t offset, uint32_t bytes)

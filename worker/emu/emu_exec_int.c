@@ -455,6 +455,26 @@ static int dp2a(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mas
     return EMU_NEXT;
 }
 
+/* vabsdiff4: differences of four bytes, added up with .add. */
+static int absolute_differences(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    uint32_t *d = emu_operand(warp, insn, 0);
+    const uint32_t *a = emu_operand(warp, insn, 1);
+    const uint32_t *b = emu_operand(warp, insn, 2);
+    const uint32_t *c = emu_operand(warp, insn, 3);
+    const bool sa = insn->type2 == PTX_S32;
+    const bool sb = insn->type3 == PTX_S32;
+
+    EMU_FOR_LANES(mask, uint32_t sum = c[l]; uint32_t bytes = 0; for (unsigned i = 0; i < 4; i++) {
+        int32_t apart = byte_of(a[l], i, sa) - byte_of(b[l], i, sb);
+        uint32_t size = (uint32_t)(apart < 0 ? -apart : apart);
+
+        sum += size;
+        bytes |= (size & 255) << i * 8;
+    } d[l] = insn->atom == PTX_ADD ? sum : bytes);
+    return EMU_NEXT;
+}
+
 /* ------------------------------------------------------------------ predicates */
 
 static void put_pred(struct emu_warp *warp, const struct emu_insn *insn, unsigned index,
@@ -850,6 +870,7 @@ static const struct ptx_row ROWS[] = {
     {"prmt.b32{.f4e|.b4e|.rc8|.ecl|.ecr|.rc16}", "Dt St St St", prmt_32, INT, 0},
     {"dp4a[.u32|.s32][.u32|.s32]", "Dw Sw Sw Sw", dp4a, INT, 0},
     {"dp2a[.lo|.hi][.u32|.s32][.u32|.s32]", "Dw Sw Sw Sw", dp2a, INT, 0},
+    {"vabsdiff4[.u32|.s32][.u32|.s32][.u32|.s32]{.add}", "Dw Sw Sw Sw", absolute_differences, INT, 0},
     {"setp" CMP_INT BOOLEAN "[.u16|.b16]", "Q St St G?", setp_u16, INT, 0},
     {"setp" CMP_INT BOOLEAN ".s16", "Q St St G?", setp_s16, INT, 0},
     {"setp" CMP_INT BOOLEAN "[.u32|.b32]", "Q St St G?", setp_u32, INT, 0},

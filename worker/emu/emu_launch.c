@@ -37,7 +37,7 @@ enum gk_status gk_emu_create(const struct gk_emu_options *options, struct gk_emu
         return gk_fail(err, GK_NOMEM, "emulated device");
     }
     status = gk_emu_props(options->target, &emu->props, err);
-    status = status == GK_OK ? ptx_index_create(&emu->index, err) : status;
+    status = status == GK_OK ? ptx_index_create(options->instruction_set, &emu->index, err) : status;
     if (status != GK_OK) {
         gk_emu_destroy(emu);
         return status;

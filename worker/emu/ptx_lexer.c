@@ -105,7 +105,10 @@ static enum gk_status read_number(struct ptx_lexer *lexer, struct gk_err *err)
 
 static void read_word(struct ptx_lexer *lexer)
 {
-    while (lexer->at < lexer->end) {
+    bool directive = *lexer->at == '.';
+
+    lexer->at++;
+    while (lexer->at < lexer->end && !(directive && *lexer->at == '.')) { /* ".reg.b16" is two */
         if (is_word(*lexer->at)) {
             lexer->at++;
         } else if (lexer->at[0] == ':' && lexer->at[1] == ':') {

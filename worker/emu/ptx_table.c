@@ -344,9 +344,25 @@ enum emu_isa emu_isa_of_this_cpu(void)
 #define ROWS_BY_ISA(name) name##_base()
 #endif
 
-enum gk_status ptx_index_create(struct ptx_index **out, struct gk_err *err)
+static enum gk_status choose_isa(const char *set, enum emu_isa *isa_out, struct gk_err *err)
 {
-    enum emu_isa isa = emu_isa_of_this_cpu();
+    static const char *const NAMES[] = {"base", "avx2", "avx512"};
+    enum emu_isa best = emu_isa_of_this_cpu();
+
+    *isa_out = best;
+    for (unsigned i = 0; set && i < GK_ARRAY_COUNT(NAMES); i++) {
+        if (strcmp(NAMES[i], set) == 0 && i <= (unsigned)best) {
+            *isa_out = (enum emu_isa)i;
+            return GK_OK;
+        }
+    }
+    return set ? gk_fail(err, GK_UNSUPPORTED, "instruction set '%s': this host has base%s%s", set,
+                         best >= EMU_ISA_AVX2 ? ", avx2" : "", best >= EMU_ISA_AVX512 ? ", avx512" : "")
+               : GK_OK;
+}
+
+static enum gk_status index_of(enum emu_isa isa, struct ptx_index **out, struct gk_err *err)
+{
     const struct ptx_rows all[] = {
         ROWS_BY_ISA(emu_rows_int),  ROWS_BY_ISA(emu_rows_float),  ROWS_BY_ISA(emu_rows_cvt),
         ROWS_BY_ISA(emu_rows_mma),  ROWS_BY_ISA(emu_rows_memory), ROWS_BY_ISA(emu_rows_atomic),
@@ -385,6 +401,14 @@ enum gk_status ptx_index_create(struct ptx_index **out, struct gk_err *err)
     }
     *out = index;
     return GK_OK;
+}
+
+enum gk_status ptx_index_create(const char *set, struct ptx_index **out, struct gk_err *err)
+{
+    enum emu_isa isa = EMU_ISA_BASE;
+    enum gk_status status = choose_isa(set, &isa, err);
+
+    return status == GK_OK ? index_of(isa, out, err) : status;
 }
 
 void ptx_index_destroy(struct ptx_index *index)

@@ -133,7 +133,8 @@ struct ptx_rows {
 
 /* Rows by opcode: a hash over the name before the first modifier. */
 struct ptx_index;
-enum gk_status ptx_index_create(struct ptx_index **out, struct gk_err *err);
+/* `set` as in gk_emu_options: NULL is the best of this host; GK_UNSUPPORTED if it lacks the set. */
+enum gk_status ptx_index_create(const char *set, struct ptx_index **out, struct gk_err *err);
 void ptx_index_destroy(struct ptx_index *index);
 /* Row of an instruction given as opcode and modifiers, NULL if none fits; of several, the one that
  * takes `operands` operands. *known_out says whether the opcode itself is known. */
