@@ -1,0 +1,247 @@
+/*
+ * Trials on the emulated device: configs that are right, and one of each mistake that must be caught.
+ */
+#include "worker/trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/compile_job.h"
+
+static struct gk_compiler *compiler;
+static struct gk_device *device;
+static struct gk_references *references;
+static struct gk_catalog *added, *gemms;
+
+static void need(enum gk_status status, const struct gk_err *err)
+{
+    if (status != GK_OK) {
+        fail_msg("%s: %s", gk_status_name(status), err->text);
+    }
+}
+
+static struct gk_catalog *load(const char *root, const char *op)
+{
+    struct gk_catalog *catalog = NULL;
+    struct gk_diag diag;
+    struct gk_err err = {0};
+    gk_diag_init(&diag);
+    if (gk_catalog_load_for(root, op, &catalog, &diag) != GK_OK) {
+        (void)gk_diag_status(&diag, &err);
+        print_error("%s\n", err.text);
+    }
+    gk_diag_fini(&diag);
+    return catalog;
+}
+
+static int set_up(void **state)
+{
+    struct gk_err err = {0};
+    (void)state;
+    if (gk_hash_setup(&err) != GK_OK || gk_device_open("emu:sm_80", &device, &err) != GK_OK) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    references = gk_references_create((size_t)256 << 20);
+    added = load(GK_SOURCE_DIR "/tests/data/worker", "add");
+    gemms = load(GK_SOURCE_DIR "/kernels", "gemm");
+    return references && added && gemms ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    gk_references_destroy(references);
+    gk_device_close(device);
+    gk_catalog_destroy(added);
+    gk_catalog_destroy(gemms);
+    gk_compiler_close(compiler);
+    return 0;
+}
+
+static void compile(const struct gk_catalog *catalog, const struct gk_plan *plan, uint32_t launch,
+                    struct gk_compile_output *output)
+{
+    struct gk_compile_job job = {0}, copy = {0};
+    struct gk_err err = {0};
+    need(gk_compile_job_make(catalog, plan, launch, "sm_80", &job, &err), &err);
+    struct gk_json *json = gk_compile_job_to_json(&job); /* as it travels */
+    need(gk_compile_job_from_json(json, &copy, &err), &err);
+    need(gk_compile_job_run(&copy, compiler, output, &err), &err);
+    gk_json_free(json);
+    gk_compile_job_fini(&job);
+    gk_compile_job_fini(&copy);
+}
+
+/* Compiles and runs a config given as canonical text. */
+static void run(const struct gk_catalog *catalog, const char *problem_text, const char *config_text,
+                uint32_t input_set, struct gk_record *record)
+{
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_plan plan = {0}, reference = {0};
+    struct gk_compile_output outputs[GK_LAUNCHES_MAX] = {0}, reference_output = {0};
+    struct gk_err err = {0};
+    uint32_t tree = 0;
+    const struct gk_op *op = gk_catalog_op(catalog, 0);
+    need(gk_problem_from_text(&op->fields, problem_text, &problem, &err), &err);
+    need(gk_catalog_space(op, &problem, &device->props, &def, &err), &err);
+    if (config_text) {
+        need(gk_config_from_text(&def, config_text, &config, &tree, &err), &err);
+    } else {
+        need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
+    }
+    struct gk_trial trial = {.op = op, .template_ = &op->templates[0], .problem = &problem,
+                             .config = &config, .input_set = input_set,
+                             .reference_code = &reference_output};
+    need(gk_plan_render(op, trial.template_, &problem, &config, &device->props, &plan, &err), &err);
+    need(gk_plan_reference(op, &problem, &device->props, &reference, &err), &err);
+    compile(catalog, &reference, 0, &reference_output);
+    assert_true(reference_output.compiled);
+    for (uint32_t i = 0; i < plan.launch_count; i++) {
+        if (plan.launches[i].present) {
+            compile(catalog, &plan, i, &outputs[i]);
+            if (!outputs[i].compiled) {
+                fail_msg("%s", outputs[i].log);
+            }
+        }
+        trial.codes[i] = &outputs[i];
+    }
+    struct gk_trial_bench bench = {device, references};
+    gk_record_init(record);
+    need(gk_trial_run(&bench, &trial, record, &err), &err);
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
+        gk_compile_output_fini(&outputs[i]);
+    }
+    gk_compile_output_fini(&reference_output);
+    gk_plan_fini(&plan);
+    gk_plan_fini(&reference);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+}
+
+static void expect_done(struct gk_record *record, uint32_t rungs)
+{
+    if (record->failure != GK_FAILURE_NONE) {
+        fail_msg("%s at %s: %s", gk_failure_name(record->failure), gk_stage_name(record->stage),
+                 record->message);
+    }
+    assert_int_equal(record->stage, GK_STAGE_DONE);
+    assert_true(record->time_ns > 0);
+    assert_true(record->modelled);
+    assert_int_equal(record->rung_count, rungs);
+    for (uint32_t i = 0; i < rungs; i++) {
+        assert_true(record->rungs[i].passed);
+        assert_true(record->rungs[i].compared > 0);
+    }
+    gk_record_fini(record);
+}
+
+static void right_vector_add(void **state)
+{
+    struct gk_record record;
+    (void)state;
+    run(added, "add{\"n\":1000}", "add_some{\"BLOCK\":128,\"BUG\":\"none\"}", 1, &record);
+    assert_true(record.kernels[0].regs > 0);
+    expect_done(&record, 2);
+    run(added, "add{\"dtype\":\"bf16\",\"n\":777}", "add_some{\"BLOCK\":32,\"BUG\":\"none\"}", 0,
+        &record);
+    expect_done(&record, 2);
+    run(added, "add{\"n\":1}", NULL, GK_INPUT_SETS_ALL, &record);
+    expect_done(&record, 5);
+}
+
+static void right_gemm(void **state)
+{
+    struct gk_record record;
+    (void)state;
+    run(gemms, "gemm{\"K\":256,\"M\":64,\"N\":128}", NULL, 2, &record);
+    expect_done(&record, 2);
+    run(gemms, "gemm{\"K\":520,\"M\":5,\"N\":72,\"act\":\"gelu\",\"bias\":true}", NULL, 0, &record);
+    expect_done(&record, 1);
+}
+
+static void mistakes(void **state)
+{
+    static const struct {
+        const char *bug;
+        enum gk_failure failure;
+        const char *text; /* part of the message */
+    } cases[] = {
+        {"off_by_one", GK_FAILURE_WRONG, "1 of 500 elements are outside the bound"},
+        {"wrong_place", GK_FAILURE_WRONG, "at [1]"},
+        {"never_written", GK_FAILURE_NEVER_WRITTEN, "first at [499]"},
+        {"nan", GK_FAILURE_NONFINITE, "first at [5]"},
+        {"beyond", GK_FAILURE_OUT_OF_BOUNDS, "add_some.cu"},
+        {"misaligned", GK_FAILURE_MISALIGNED, "add_some.cu"},
+        {"unwritten", GK_FAILURE_UNWRITTEN_READ, "scratch"},
+        {"input", GK_FAILURE_INPUT_CHANGED, "input a changed, first at byte 1"},
+        {"dirty", GK_FAILURE_WORKSPACE, "flags"},
+        {"trap", GK_FAILURE_TRAP, "add_some"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_record record;
+        char text[128];
+        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", cases[i].bug);
+        run(added, "add{\"n\":500}", text, 0, &record);
+        print_message("%s: %s: %s\n", cases[i].bug, gk_failure_name(record.failure),
+                      record.message ? record.message : "-");
+        assert_int_equal(record.failure, cases[i].failure);
+        assert_non_null(strstr(record.message, cases[i].text));
+        gk_record_fini(&record);
+    }
+}
+
+static void endless_loops(void **state)
+{
+    static const char *const bugs[] = {"endless", "deadlock"};
+    int64_t limit = device->props.work_limit;
+    (void)state;
+    device->props.work_limit = 50000000;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(bugs); i++) {
+        struct gk_record record;
+        char text[128];
+        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", bugs[i]);
+        run(added, "add{\"n\":500}", text, 0, &record);
+        print_message("%s: %s: %s\n", bugs[i], gk_failure_name(record.failure), record.message);
+        assert_true(record.failure == GK_FAILURE_TIMEOUT || record.failure == GK_FAILURE_DEADLOCK);
+        gk_record_fini(&record);
+    }
+    device->props.work_limit = limit;
+}
+
+static void too_much_work(void **state)
+{
+    struct gk_record record;
+    int64_t limit = device->props.work_limit;
+    (void)state;
+    device->props.work_limit = 1000;
+    run(added, "add{\"n\":500}", NULL, 0, &record);
+    assert_int_equal(record.failure, GK_FAILURE_WORK_LIMIT);
+    assert_non_null(strstr(record.message, "1000"));
+    gk_record_fini(&record);
+    device->props.work_limit = limit;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_vector_add), cmocka_unit_test(right_gemm), cmocka_unit_test(mistakes),
+        cmocka_unit_test(endless_loops),    cmocka_unit_test(too_much_work),
+    };
+    struct gk_err err = {0};
+    struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                        .cuda_home = getenv("CUDA_HOME")};
+    if (gk_compiler_open(&places, &compiler, &err) != GK_OK) {
+        (void)fprintf(stderr, "skipped: %s\n", err.text);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
