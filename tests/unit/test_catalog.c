@@ -157,6 +157,16 @@ static void families_and_users_load(void **state)
     gk_catalog_destroy(catalog);
 }
 
+/* The first page of "bring your kernel" must always load. */
+static void the_example_loads(void **state)
+{
+    (void)state;
+    struct gk_catalog *catalog = load(GK_SOURCE_DIR "/kernels", GK_SOURCE_DIR
+                                      "/examples/vector_add/vector_add.kernel.json");
+    assert_non_null(gk_catalog_find(catalog, "vector_add"));
+    gk_catalog_destroy(catalog);
+}
+
 static void targets_match(void **state)
 {
     (void)state;
@@ -357,6 +367,7 @@ int main(void)
         cmocka_unit_test(broken_files_tell_all_their_mistakes),
         cmocka_unit_test(unknown_ops_are_named),
         cmocka_unit_test(families_and_users_load),
+        cmocka_unit_test(the_example_loads),
         cmocka_unit_test(targets_match),
         cmocka_unit_test(unpacked_bundles_load_to_the_same),
         cmocka_unit_test(hostile_bundles_are_refused),
