@@ -64,7 +64,7 @@ struct gk_tensor {
     struct gk_expr *extents[GK_TENSOR_RANK_MAX];
     struct gk_expr *strides[GK_TENSOR_RANK_MAX]; /* all NULL: packed */
     struct gk_expr *offset;    /* NULL: 0 */
-    struct gk_expr *align;     /* NULL: 256 */
+    struct gk_expr *align;     /* NULL: 256; of the first element's address, after the offset */
     struct gk_expr *when;      /* NULL: always */
     struct gk_generator gen;
     struct gk_generator exact; /* kind NONE: as gen */
