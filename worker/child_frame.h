@@ -12,7 +12,7 @@
 #include "core/json.h"
 
 #define GK_FRAME_HEADER_SIZE 12
-#define GK_FRAME_JSON_MAX (4u << 20)     /* a record with all samples and a long log has 100 KB */
+#define GK_FRAME_JSON_MAX (12u << 20)    /* a compilation with all files of a bundle, escaped */
 #define GK_FRAME_PAYLOAD_MAX (64u << 20) /* a bundle's sources, or the modules of eight launches */
 
 struct gk_frame {
