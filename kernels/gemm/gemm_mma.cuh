@@ -359,9 +359,9 @@ GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Pr
     const u32 buffer = ptx::shared_address(smem.staging);
     const u32 corner = buffer + warp_row * Config::kStagingPitch + warp_col * sizeof(float);
 
-    ptx::cp_async_wait<0>();
-    __syncthreads(); // no copy is in flight and every warp has read its last tile: the stages are
-                     // free
+    // Every warp has read its last tile: the stages are free. No copy is in flight either, since the
+    // groups that the ring has not waited for are the empty ones past the end.
+    __syncthreads();
     for_each_pair(
         sums, [](i32) {},
         [&](i32 row, i32 col, float low, float high) {
