@@ -37,7 +37,7 @@ static void refused(void **state)
         {GK_PARSE, ".entry k() {\n bra nowhere;\n}", "there is no label 'nowhere'"},
         {GK_PARSE, ".entry k() {\n .reg .b32 %r<3>;\n ld.global.u32 %r1, [other];\n}",
          "nothing named 'other'"},
-        {GK_PARSE, ".entry k() {\n add.s32", "found '' where"},
+        {GK_PARSE, ".entry k() {\n add.s32", "the brace is never closed"},
         {GK_PARSE, ".entry k() {\n", "never closed"},
         {GK_PARSE, "nonsense", "found 'nonsense' where a PTX directive is expected"},
         {GK_PARSE, ".entry k() {\n `\n}", "unexpected character 0x60"},

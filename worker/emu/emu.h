@@ -99,6 +99,8 @@ struct gk_emu_counts {
     uint64_t global_store_requests, global_store_sectors; /* atomics count as stores */
     uint64_t global_atomics;                              /* thread operations */
     uint64_t cp_async_bytes;
+    uint64_t cp_async_waits;      /* of warps */
+    uint64_t cp_async_left;       /* groups still in flight behind each wait, summed */
     uint64_t shared_requests;
     uint64_t shared_wavefronts; /* one a request without bank conflicts (2 for 8, 4 for 16 bytes) */
     uint64_t shared_atomics;

@@ -156,6 +156,28 @@ static inline void bits_put(unsigned char *bits, uint64_t offset, uint32_t bytes
     }
 }
 
+/* ------------------------------------------------------------------ pages */
+
+/* Pages [first, last] of an allocation are touched by this launch: what the model takes for the
+ * launch's footprint. A few pages between lanes may be counted although none is read. */
+static void touch_pages(struct emu_run *run, struct emu_alloc *alloc, uint64_t first, uint64_t last)
+{
+    if (alloc->touched_in != run->emu->launches) {
+        memset(alloc->touched, 0, (size_t)(alloc->size / EMU_PAGE_BYTES / 8) + 16);
+        alloc->touched_in = run->emu->launches;
+    }
+    for (uint64_t page = first / EMU_PAGE_BYTES; page <= last / EMU_PAGE_BYTES; page++) {
+        unsigned bit = 1u << (page & 7);
+
+        if (!(alloc->touched[page >> 3] & bit)) {
+            alloc->touched[page >> 3] = (unsigned char)(alloc->touched[page >> 3] | bit);
+            run->pages_touched++;
+        }
+    }
+}
+
+#define SPAN_AS_ONE (16u * EMU_PAGE_BYTES)
+
 /* ------------------------------------------------------------------ spaces */
 
 static int check_lane_global(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
@@ -202,6 +224,8 @@ static int scattered_global(struct emu_warp *warp, const struct emu_insn *insn, 
             return bad_address(warp, insn, lane, bytes, kind, access);
         }
         access->ptr[lane] = alloc->bytes + (access->address[lane] - alloc->address);
+        touch_pages(warp->run, alloc, access->address[lane] - alloc->address,
+                    access->address[lane] - alloc->address);
         if (check_lane_global(warp, insn, lane, bytes, kind, access, alloc) != EMU_NEXT) {
             return EMU_STOP;
         }
@@ -220,12 +244,13 @@ static int access_global(struct emu_warp *warp, const struct emu_insn *insn, uin
         low = access->address[l] < low ? access->address[l] : low;
         high = access->address[l] > high ? access->address[l] : high;
     }
-    alloc = high - low > (1ull << 40) ? NULL
-                                      : emu_memory_find(&warp->run->emu->memory, low,
-                                                        high - low + bytes);
+    alloc = high - low > SPAN_AS_ONE ? NULL
+                                     : emu_memory_find(&warp->run->emu->memory, low,
+                                                       high - low + bytes);
     if (!alloc) {
         return scattered_global(warp, insn, mask, bytes, kind, access);
     }
+    touch_pages(warp->run, alloc, low - alloc->address, high - alloc->address);
     base = alloc->bytes;
     for (unsigned l = 0; l < EMU_LANES; l++) {
         access->ptr[l] = base + (access->address[l] - alloc->address);

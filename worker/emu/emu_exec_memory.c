@@ -420,6 +420,11 @@ static int copy_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         }
     }
     emu_copies_complete(warp, threshold, mask);
+    warp->run->report->counts.cp_async_waits++;
+    for (uint32_t i = 0; i < warp->copy_count; i++) {
+        warp->run->report->counts.cp_async_left +=
+            i == 0 || warp->copies[i].batch != warp->copies[i - 1].batch;
+    }
     return EMU_NEXT;
 }
 

@@ -39,6 +39,7 @@ enum emu_space {
 /* ------------------------------------------------------------------ memory */
 
 #define EMU_NAME_MAX 64
+#define EMU_PAGE_BYTES 4096u
 
 struct emu_alloc {
     char name[EMU_NAME_MAX];
@@ -46,6 +47,8 @@ struct emu_alloc {
     unsigned char *bytes;
     unsigned char *written; /* a bit a byte */
     bool all_written;       /* then `written` need not be looked at */
+    unsigned char *touched; /* a bit a page of EMU_PAGE_BYTES, valid for launch `touched_in` */
+    uint64_t touched_in;
     bool is_const;
 };
 
@@ -198,6 +201,7 @@ struct gk_emu {
     struct emu_memory memory;
     uint64_t seed, work_limit;
     enum gk_emu_schedule schedule;
+    uint64_t launches;
     struct ptx_index *index; /* instruction rows by opcode */
 };
 
@@ -288,6 +292,7 @@ struct emu_run {
     struct emu_block *blocks;
     uint32_t block_count; /* resident */
     uint64_t next_block, total_blocks;
+    uint64_t pages_touched; /* different ones of global memory */
     uint32_t blocks_per_sm;
 };
 

@@ -631,6 +631,7 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
                           .limit = emu->work_limit};
     enum gk_status status = check_launch(&run, err);
 
+    emu->launches++;
     status = status == GK_OK ? run_prepare(&run, err) : status;
     if (status != GK_OK) {
         run_fini(&run);
@@ -642,7 +643,7 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
     sum_counts(&run);
     if (status == GK_OK) {
         report.modelled_ns = emu_model_ns(&emu->props, &report.counts, run.threads,
-                                          emu->memory.used_bytes);
+                                          run.pages_touched * EMU_PAGE_BYTES);
     } else {
         (void)gk_fail(err, GK_TRIAL, "%s", report.text);
     }

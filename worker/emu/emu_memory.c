@@ -77,6 +77,7 @@ static void alloc_destroy(struct emu_alloc *alloc)
     if (alloc) {
         free(alloc->bytes);
         free(alloc->written);
+        free(alloc->touched);
         free(alloc);
     }
 }
@@ -91,7 +92,8 @@ static struct emu_alloc *alloc_create(const char *name, uint64_t bytes)
     alloc->size = bytes;
     alloc->bytes = calloc(1, (size_t)bytes + SLACK_BYTES);
     alloc->written = calloc(1, (size_t)(bytes / 8) + 16);
-    if (!alloc->bytes || !alloc->written) {
+    alloc->touched = calloc(1, (size_t)(bytes / EMU_PAGE_BYTES / 8) + 16);
+    if (!alloc->bytes || !alloc->written || !alloc->touched) {
         alloc_destroy(alloc);
         return NULL;
     }

@@ -2,18 +2,22 @@
  * The emulated GPU's limits, and the modelled time of a launch. MODELLED: it ranks variants of one
  * kernel by traffic, tensor work, bank conflicts, tail waves and occupancy; it predicts no device.
  *
- *   per_sm   = max(tensor, fma, fp64, special + issue, shared)      cycles of the busiest SM
- *   memory   = max(DRAM bytes / rate, sectors through L2 / rate)    cycles of the whole device
- *   hide     = how much of one term is hidden behind the other, from the resident warps
- *   cycles   = max(per_sm, memory) + (1 - hide) * min(per_sm, memory)
- *              + waves * (WAVE_LATENCY + barrier latency left over)
- *   time     = LAUNCH_NS + cycles / clock
+ *   compute  = max(tensor, fma + int, fp64, special, issue, shared wavefronts)   of the busiest SM
+ *   memory   = max(DRAM bytes / rate, bytes through L2 / rate)
+ *   hide     = min(1, warps of an SM / WARPS_TO_HIDE), of the blocks that it really has
+ *   latency  = WAVE_LATENCY + MEMORY_LATENCY
+ *              + barriers of a warp * BARRIER / blocks an SM
+ *              + waits of a warp for cp.async * MEMORY_LATENCY / (1 + groups left in flight)^2
+ *                / blocks an SM
+ *   cycles   = max(compute, memory) + (1 - hide) * min(compute, memory) + waves * latency
+ *   time     = LAUNCH + cycles / clock
  *
- * Work is counted for the whole launch and spread over the SMs; the last wave may be partial, so
- * the work of one SM is that of ceil(blocks / (SMs * resident)) full waves: a launch of 9 blocks on
- * 8 SMs costs two waves, as on the real thing. DRAM bytes are what global loads and stores touch
- * less the part that the L2 keeps: sectors that are read again (the caller's footprint is not known
- * here, so the L2 takes half of all repeated traffic).
+ * Counted work is that of the whole launch; the busiest SM has ceil(blocks / SMs) of the blocks, so
+ * 9 blocks on 8 SMs cost as much as 16. waves = ceil(blocks / (SMs * blocks an SM)). The footprint is
+ * the pages that the launch touched; it comes from DRAM once. What is touched again comes from L2
+ * as far as the footprint fits there, and from DRAM in the same proportion as it does not.
+ * So a launch gets faster with larger tiles (less traffic), without bank conflicts, with more
+ * blocks an SM, with a deeper ring, and without a ragged last wave.
  */
 #include "worker/emu/emu_inside.h"
 
@@ -127,15 +131,14 @@ static double larger(double a, double b)
 double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts *counts,
                     uint32_t threads, uint64_t footprint_bytes)
 {
-    double sms = (double)props->sm_count;
-    double resident = (double)counts->blocks_per_sm;
+    /* A launch with fewer blocks than places leaves places empty. */
+    uint64_t most = (counts->blocks + props->sm_count - 1) / props->sm_count;
+    double resident = (double)(most < counts->blocks_per_sm ? most : counts->blocks_per_sm);
     double warps = (double)((threads + EMU_LANES - 1) / EMU_LANES) * resident;
-    /* How much more than the average the busiest SM has to do. */
+    /* The busiest SM's part of the work. */
     double blocks = (double)counts->blocks;
-    double slots = sms * resident, waves = (double)counts->waves;
-    double per_sm_blocks = (double)((counts->blocks + props->sm_count - 1) / props->sm_count);
-    double imbalance = per_sm_blocks * sms / blocks;
-    double share = imbalance / sms;
+    double waves = (double)counts->waves;
+    double share = (double)most / blocks;
     double tensor = (double)counts->tensor_flops / TENSOR_FLOPS_PER_CYCLE * share;
     double fma = (double)(counts->fma_ops + counts->int_ops) / FMA_LANES_PER_CYCLE * share;
     double fp64 = (double)counts->fp64_ops / FP64_LANES_PER_CYCLE * share;
@@ -153,13 +156,19 @@ double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts
     double memory = larger(dram / DRAM_BYTES_PER_CYCLE, touched / L2_BYTES_PER_CYCLE);
     double hide = warps / WARPS_TO_HIDE;
     double barriers = (double)counts->barrier_waits / larger(1.0, (double)counts->warps);
+    double left = counts->cp_async_waits
+                      ? (double)counts->cp_async_left / (double)counts->cp_async_waits
+                      : 0.0;
+    double waits = (double)counts->cp_async_waits / larger(1.0, (double)counts->warps);
+    double latency = WAVE_LATENCY_CYCLES + MEMORY_LATENCY_CYCLES +
+                     (barriers * BARRIER_CYCLES +
+                      waits * MEMORY_LATENCY_CYCLES / ((1.0 + left) * (1.0 + left))) /
+                         larger(1.0, resident);
     double cycles;
 
-    (void)slots;
     hide = hide > 1.0 ? 1.0 : hide;
     cycles = larger(compute, memory) +
              (1.0 - hide) * (compute < memory ? compute : memory) +
-             waves * (WAVE_LATENCY_CYCLES + MEMORY_LATENCY_CYCLES +
-                      barriers * BARRIER_CYCLES / larger(1.0, resident));
+             waves * latency;
     return LAUNCH_NS + cycles * 1e6 / (double)props->clock_khz;
 }
