@@ -1,48 +1,32 @@
 /*
- * Frames between the supervisor and its children, over pipes.
+ * Messages between the supervisor and its children: JSON with a length before it, over pipes.
  *
- * A frame is a JSON object and a payload of bytes (sources, PTX, cubins), so that binary data needs no
- * encoding:  "GKF1"  json size u32  payload size u32  (little-endian)  json  payload
- * Both sizes are bounded before a byte is allocated. A child is not trusted: a compiler that was taken
- * over can send anything, so the reader treats its input as it would a stranger's.
+ * A child is not trusted to be sane: its frames are bounded, and one that is malformed ends it.
  */
 #ifndef GK_WORKER_CHILD_FRAME_H
 #define GK_WORKER_CHILD_FRAME_H
 
 #include "core/json.h"
 
-#define GK_FRAME_HEADER_SIZE 12
-#define GK_FRAME_JSON_MAX (12u << 20)    /* a compilation with all files of a bundle, escaped */
-#define GK_FRAME_PAYLOAD_MAX (64u << 20) /* a bundle's sources, or the modules of eight launches */
+#define GK_FRAME_MAX (64u << 20) /* a cubin of some MB in base64, its PTX and its log */
 
-struct gk_frame {
-    struct gk_json *json; /* an object; owned */
-    char *payload;        /* malloc'd, with a NUL behind payload_size bytes; NULL if there is none */
-    size_t payload_size;
-};
+/* For children: blocking. read: GK_END when the other side closed between frames, GK_PROTOCOL inside one. */
+enum gk_status gk_frame_write(int fd, const struct gk_json *json, struct gk_err *err);
+enum gk_status gk_frame_read(int fd, struct gk_json **json_out, struct gk_err *err);
 
-void gk_frame_fini(struct gk_frame *frame);
+/* Length and text as one malloc'd block, for a writer with its own queue. */
+enum gk_status gk_frame_pack(const struct gk_json *json, char **bytes_out, size_t *size_out,
+                             struct gk_err *err);
 
-/* Appends one frame. GK_LIMIT names what is too large. */
-enum gk_status gk_frame_encode(const struct gk_json *json, const void *payload,
-                               size_t payload_size, struct gk_buf *out, struct gk_err *err);
-
-/* Bytes come in as they arrive, whole frames go out. */
+/* For the supervisor: bytes as they come. {0} is empty. */
 struct gk_frame_reader {
-    struct gk_buf bytes;
-    size_t start; /* of the first byte not yet handed out */
+    struct gk_buf buf;
 };
-
 void gk_frame_reader_fini(struct gk_frame_reader *reader);
 enum gk_status gk_frame_feed(struct gk_frame_reader *reader, const void *bytes, size_t size,
                              struct gk_err *err);
-/* GK_AGAIN: more bytes are needed. GK_PROTOCOL: malformed; the stream cannot be used any more. */
-enum gk_status gk_frame_next(struct gk_frame_reader *reader, struct gk_frame *frame_out,
+/* GK_AGAIN: no whole frame yet. GK_PROTOCOL, GK_LIMIT: the stream is broken for good. */
+enum gk_status gk_frame_next(struct gk_frame_reader *reader, struct gk_json **json_out,
                              struct gk_err *err);
-
-/* For children, blocking. read gives GK_CLOSED at a clean end of the stream. */
-enum gk_status gk_frame_read(int fd, struct gk_frame *frame_out, struct gk_err *err);
-enum gk_status gk_frame_write(int fd, const struct gk_json *json, const void *payload,
-                              size_t payload_size, struct gk_err *err);
 
 #endif
