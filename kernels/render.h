@@ -69,7 +69,6 @@ struct gk_plan {
     union gk_value *slots; /* of the template's scope; owned */
     uint32_t slot_count;
     struct gk_device_props dev;  /* what the limits were checked against, and refine checks again */
-    struct gk_err *err;          /* while rendering; NULL in a finished plan */
 };
 
 /* Renders everything; k.* count as unknown. GK_INPUT for a broken constraint, GK_RANGE for arithmetic, GK_LIMIT for

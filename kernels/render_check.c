@@ -1,10 +1,11 @@
 /*
- * Limits of launches, and values into argument bits. Pure.
+ * What the renderer is made of: expressions with a name, limits of launches, argument bits. Pure.
  */
 #include "kernels/render_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The same on every GPU that NVRTC compiles for; dev.* carries what differs. */
@@ -73,6 +74,38 @@ enum gk_status gk_launch_check(const struct gk_plan_launch *launch,
                        def->name, launch->smem_bytes, dev->smem_block_max, dev->target);
     }
     return check_cluster(launch, dev, err);
+}
+
+/* ------------------------------------------------------------------ expressions with a name */
+
+/* `fallback` when the expression is absent; an error names what it was for. */
+enum gk_status gk_render_eval(const struct gk_plan *plan, struct gk_err *err,
+                              const struct gk_expr *expr, int64_t fallback, int64_t *value_out,
+                              const char *format, ...)
+{
+    struct gk_err inner = {0};
+    *value_out = fallback;
+    if (!expr) {
+        return GK_OK;
+    }
+    enum gk_status status = gk_expr_eval_int(expr, plan->slots, value_out, &inner);
+    if (status == GK_OK) {
+        return GK_OK;
+    }
+    char what[160];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(what, sizeof what, format, ap); /* a cut name still helps */
+    va_end(ap);
+    return gk_fail(err, status, "%s: %s", what, inner.text);
+}
+
+bool gk_render_truth(const struct gk_plan *plan, struct gk_err *err, const struct gk_expr *when,
+                     enum gk_status *status, const char *kind, const char *name)
+{
+    int64_t holds = 1;
+    *status = gk_render_eval(plan, err, when, 1, &holds, "%s %s: when", kind, name);
+    return *status == GK_OK && holds != 0;
 }
 
 /* ------------------------------------------------------------------ arguments */
