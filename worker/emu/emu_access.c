@@ -44,26 +44,25 @@ static uint32_t count_sectors(const uint64_t *address, uint32_t mask)
     return count;
 }
 
-static uint32_t pass_wavefronts(const uint64_t *address, uint32_t mask, uint32_t words)
+/* Lanes of one pass touch aligned units of 4, 8 or 16 bytes. Units that share banks are those that
+ * are equal modulo the 128 bytes of all banks; each different unit of such a set is a pass. */
+static uint32_t pass_wavefronts(const uint64_t *address, uint32_t mask, uint32_t unit)
 {
-    uint32_t held[32][32]; /* distinct words of each bank */
+    uint32_t held[32][32]; /* different units of each set */
     uint8_t count[32] = {0};
-    uint32_t most = 0;
+    uint32_t most = 0, sets = 128 / unit, shift = (uint32_t)__builtin_ctz(unit);
 
     for (uint32_t left = mask; left; left &= left - 1) {
-        uint32_t first = (uint32_t)(address[__builtin_ctz(left)] >> 2);
+        uint32_t at = (uint32_t)(address[__builtin_ctz(left)] >> shift), set = at & (sets - 1);
+        uint32_t i = 0;
 
-        for (uint32_t word = first; word < first + words; word++) {
-            uint32_t bank = word & 31, i = 0;
-
-            while (i < count[bank] && held[bank][i] != word) {
-                i++;
-            }
-            if (i == count[bank]) {
-                held[bank][i] = word;
-                count[bank]++;
-                most = count[bank] > most ? count[bank] : most;
-            }
+        while (i < count[set] && held[set][i] != at) {
+            i++;
+        }
+        if (i == count[set]) {
+            held[set][i] = at;
+            count[set]++;
+            most = count[set] > most ? count[set] : most;
         }
     }
     return most;
@@ -78,7 +77,7 @@ uint32_t emu_wavefronts(const uint64_t *address, uint32_t mask, uint32_t bytes)
         uint32_t part = mask & group << first;
 
         if (part) {
-            total += pass_wavefronts(address, part, bytes <= 4 ? 1 : bytes / 4);
+            total += pass_wavefronts(address, part, bytes <= 4 ? 4 : bytes);
         }
     }
     return total;

@@ -158,7 +158,9 @@ static unsigned elements_of(uint8_t type)
 }
 
 struct tile {
-    double a[ROWS_A][DEPTH_MAX];
+    /* Register r of A as it comes: lane after lane, so row g of the register's 8 rows begins at
+     * element g * 4 E. */
+    _Alignas(64) double a[4][EMU_LANES * 4];
     double b[DEPTH_MAX][COLUMNS];
     double c[ROWS_A][COLUMNS];
 };
@@ -170,19 +172,19 @@ static void load_a(struct emu_warp *warp, const struct emu_insn *insn, unsigned 
 
     for (unsigned r = 0; r < count; r++) {
         const uint32_t *a = emu_operand(warp, insn, first + r);
-        const unsigned row = 8 * (r & 1), column = 4 * per * (r >> 1);
+        double *to = tile->a[r];
 
         if (insn->type2 == PTX_BF16) { /* the common case, without the switch */
+            EMU_VECTOR
             for (unsigned l = 0; l < EMU_LANES; l++) {
-                tile->a[l / 4 + row][l % 4 * 2 + column] = (double)emu_float_of(a[l] << 16);
-                tile->a[l / 4 + row][l % 4 * 2 + column + 1] =
-                    (double)emu_float_of(a[l] & 0xffff0000u);
+                to[l * 2] = (double)emu_float_of(a[l] << 16);
+                to[l * 2 + 1] = (double)emu_float_of(a[l] & 0xffff0000u);
             }
             continue;
         }
         for (unsigned l = 0; l < EMU_LANES; l++) {
             for (unsigned e = 0; e < per; e++) {
-                tile->a[l / 4 + row][l % 4 * per + e + column] = element(a[l], e, insn->type2);
+                to[l * per + e] = element(a[l], e, insn->type2);
             }
         }
     }
@@ -196,6 +198,13 @@ static void load_b(struct emu_warp *warp, const struct emu_insn *insn, unsigned 
     for (unsigned r = 0; r < count; r++) {
         const uint32_t *b = emu_operand(warp, insn, first + r);
 
+        if (insn->type3 == PTX_BF16) {
+            for (unsigned l = 0; l < EMU_LANES; l++) {
+                tile->b[l % 4 * 2 + 8 * r][l / 4] = (double)emu_float_of(b[l] << 16);
+                tile->b[l % 4 * 2 + 8 * r + 1][l / 4] = (double)emu_float_of(b[l] & 0xffff0000u);
+            }
+            continue;
+        }
         for (unsigned l = 0; l < EMU_LANES; l++) {
             for (unsigned e = 0; e < per; e++) {
                 tile->b[l % 4 * per + e + 4 * per * r][l / 4] = element(b[l], e, insn->type3);
@@ -204,26 +213,30 @@ static void load_b(struct emu_warp *warp, const struct emu_insn *insn, unsigned 
     }
 }
 
-static inline double multiply_add(double a, double b, double c)
-{
-#if defined(__FMA__)
-    return __builtin_fma(a, b, c); /* the same: the product is exact */
-#else
-    return a * b + c;
-#endif
-}
+/* A row of eight sums as one vector; the compiler splits it where the host has shorter ones. The
+ * product is exact, so two roundings of a * b + c are one. Four rows at once reuse each row of B. */
+typedef double row_of_8 __attribute__((vector_size(64)));
 
-static void multiply(struct tile *tile, unsigned depth)
+static void multiply(struct tile *tile, unsigned registers, unsigned per)
 {
-    for (unsigned i = 0; i < ROWS_A; i++) {
-        double sum[COLUMNS];
+    const unsigned columns = 4 * per; /* of one register */
+
+    for (unsigned i = 0; i < ROWS_A; i += 4) {
+        row_of_8 sum[4];
 
         memcpy(sum, tile->c[i], sizeof(sum));
-        for (unsigned k = 0; k < depth; k++) {
-            const double a = tile->a[i][k];
+        for (unsigned r = i / 8; r < registers; r += 2) {
+            const double *a = &tile->a[r][i % 8 * columns];
+            const double(*rows)[COLUMNS] = &tile->b[r / 2 * columns];
 
-            for (unsigned j = 0; j < COLUMNS; j++) {
-                sum[j] = multiply_add(a, tile->b[k][j], sum[j]);
+            for (unsigned k = 0; k < columns; k++) {
+                row_of_8 b;
+
+                memcpy(&b, rows[k], sizeof(b));
+                sum[0] = b * a[k] + sum[0];
+                sum[1] = b * a[k + columns] + sum[1];
+                sum[2] = b * a[k + 2 * columns] + sum[2];
+                sum[3] = b * a[k + 3 * columns] + sum[3];
             }
         }
         memcpy(tile->c[i], sum, sizeof(sum));
@@ -243,10 +256,10 @@ static int all_lanes(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     return step;
 }
 
-/* sub: registers of A; B has half as many. work / (2 * 16 * 8) is the depth. */
+/* sub: registers of A; B has half as many. */
 static int mma_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    const unsigned na = insn->sub, nb = na / 2, depth = insn->work / (2 * ROWS_A * COLUMNS);
+    const unsigned na = insn->sub, nb = na / 2;
     struct tile tile;
     int step = all_lanes(warp, insn, mask);
 
@@ -255,21 +268,28 @@ static int mma_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
     }
     load_a(warp, insn, 4, na, &tile);
     load_b(warp, insn, 4 + na, nb, &tile);
-    for (unsigned i = 0; i < 4; i++) {
-        const float *c = emu_operand(warp, insn, 4 + na + nb + i);
+    for (unsigned half = 0; half < 2; half++) {
+        const float *c0 = emu_operand(warp, insn, 4 + na + nb + half * 2);
+        const float *c1 = emu_operand(warp, insn, 4 + na + nb + half * 2 + 1);
+        double *c = tile.c[8 * half];
 
+        EMU_VECTOR
         for (unsigned l = 0; l < EMU_LANES; l++) {
-            tile.c[l / 4 + 8 * (i >> 1)][l % 4 * 2 + (i & 1)] = (double)c[l];
+            c[l * 2] = (double)c0[l];
+            c[l * 2 + 1] = (double)c1[l];
         }
     }
-    multiply(&tile, depth);
-    for (unsigned i = 0; i < 4; i++) {
-        float *d = emu_operand(warp, insn, i);
+    multiply(&tile, na, elements_of(insn->type2));
+    for (unsigned half = 0; half < 2; half++) { /* rows 0-7 and 8-15: c[g][2t], c[g][2t + 1] */
+        float *d0 = emu_operand(warp, insn, half * 2), *d1 = emu_operand(warp, insn, half * 2 + 1);
+        const double *c = tile.c[8 * half];
 
+        EMU_VECTOR
         for (unsigned l = 0; l < EMU_LANES; l++) {
-            float x = (float)tile.c[l / 4 + 8 * (i >> 1)][l % 4 * 2 + (i & 1)];
+            float x = (float)c[l * 2], y = (float)c[l * 2 + 1];
 
-            d[l] = x != x ? emu_float_of(0x7fffffffu) : x;
+            d0[l] = x != x ? emu_float_of(0x7fffffffu) : x;
+            d1[l] = y != y ? emu_float_of(0x7fffffffu) : y;
         }
     }
     return EMU_NEXT;
@@ -277,7 +297,7 @@ static int mma_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
 
 static int mma_f16(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    const unsigned na = insn->sub, nb = na / 2, depth = insn->work / (2 * ROWS_A * COLUMNS);
+    const unsigned na = insn->sub, nb = na / 2;
     struct tile tile;
     int step = all_lanes(warp, insn, mask);
 
@@ -293,7 +313,7 @@ static int mma_f16(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
             tile.c[l / 4 + 8 * (i >> 1)][l % 4 * 2 + (i & 1)] = element(c[l], i & 1, PTX_F16);
         }
     }
-    multiply(&tile, depth);
+    multiply(&tile, na, elements_of(insn->type2));
     for (unsigned r = 0; r < 2; r++) {
         uint32_t *d = emu_operand(warp, insn, r);
 
@@ -310,7 +330,7 @@ static int mma_f16(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
 /* Sums of 32 products of 8 bits are far below 2^53: double is exact, the wrap comes at the end. */
 static int mma_s32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    const unsigned na = insn->sub, nb = na / 2, depth = insn->work / (2 * ROWS_A * COLUMNS);
+    const unsigned na = insn->sub, nb = na / 2;
     struct tile tile;
     int step = all_lanes(warp, insn, mask);
 
@@ -326,7 +346,7 @@ static int mma_s32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
             tile.c[l / 4 + 8 * (i >> 1)][l % 4 * 2 + (i & 1)] = (double)c[l];
         }
     }
-    multiply(&tile, depth);
+    multiply(&tile, na, elements_of(insn->type2));
     for (unsigned i = 0; i < 4; i++) {
         uint32_t *d = emu_operand(warp, insn, i);
 
