@@ -10,7 +10,7 @@ struct gk_child {
     uv_pipe_t in, out; /* the child's stdin and stdout */
     struct gk_child_events events;
     void *context;
-    struct gk_frame_reader reader;
+    struct gk_pipe_reader reader;
     char why[GK_ERR_TEXT_MAX];
     char chunk[64 << 10];
     int64_t exit_status;
@@ -23,7 +23,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct gk_child *child = handle->data;
     if (--child->open_handles == 0) {
-        gk_frame_reader_fini(&child->reader);
+        gk_pipe_reader_fini(&child->reader);
         free(child);
     }
 }
@@ -96,14 +96,14 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
         end_stream(child);
         return;
     }
-    enum gk_status status = gk_frame_feed(&child->reader, buf->base, (size_t)size, &err);
+    enum gk_status status = gk_pipe_feed(&child->reader, buf->base, (size_t)size, &err);
     while (status == GK_OK) {
-        struct gk_frame frame = {0};
-        status = gk_frame_next(&child->reader, &frame, &err);
+        struct gk_pipe frame = {0};
+        status = gk_pipe_next(&child->reader, &frame, &err);
         if (status == GK_OK && !child->abandoned) {
             child->events.frame(child->context, child, &frame);
         }
-        gk_frame_fini(&frame);
+        gk_pipe_fini(&frame);
     }
     if (status != GK_AGAIN) {
         (void)snprintf(child->why, sizeof child->why, "%s", err.text);
@@ -179,7 +179,7 @@ enum gk_status gk_child_send(struct gk_child *child, const struct gk_json *json,
     if (!sending) {
         return gk_fail(err, GK_NOMEM, "out of memory for a frame");
     }
-    enum gk_status status = gk_frame_encode(json, payload, payload_size, &sending->bytes, err);
+    enum gk_status status = gk_pipe_encode(json, payload, payload_size, &sending->bytes, err);
     if (status == GK_OK && (child->exited || uv_is_closing((uv_handle_t *)&child->in))) {
         status = gk_fail(err, GK_CLOSED, "the child process has ended");
     }

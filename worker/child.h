@@ -9,13 +9,13 @@
 
 #include <uv.h>
 
-#include "worker/child_frame.h"
+#include "worker/pipe_frame.h"
 
 struct gk_child;
 
 struct gk_child_events {
     /* One frame; json and payload are lent for the call. */
-    void (*frame)(void *context, struct gk_child *child, const struct gk_frame *frame);
+    void (*frame)(void *context, struct gk_child *child, const struct gk_pipe *frame);
     /* The process ended (or its stream was malformed: then it was killed first, and why says so). Called exactly
      * once, after the last frame; the child is freed after the call. */
     void (*ended)(void *context, struct gk_child *child, int64_t exit_status, int signal,

@@ -1,7 +1,7 @@
 /*
  * What the worker's child processes do: hidden modes of the same program (--child=compile, --child=executor).
  *
- * Frames (child_frame.h); `kind` tells them apart, `id` is the asker's and comes back.
+ * Frames (pipe_frame.h); `kind` tells them apart, `id` is the asker's and comes back.
  *
  * compile   > {kind:"hello", nvrtc:"13.0", path, objects:[..]}  or  {kind:"hello", error}
  *           < {kind:"compile", id, cpu_s, job}                  job: worker/compile_job.h

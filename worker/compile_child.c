@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/child_frame.h"
+#include "worker/pipe_frame.h"
 #include "worker/children.h"
 #include "worker/compile_job.h"
 #include "worker/sandbox.h"
@@ -21,7 +21,7 @@ static bool send_hello(int out, const struct gk_compiler *compiler, const char *
                gk_json_set_string(hello, "path", path ? path : "") &&
                gk_json_set(hello, "objects", gk_sandbox_objects(path));
     }
-    good = good && gk_frame_write(out, hello, NULL, 0, NULL) == GK_OK;
+    good = good && gk_pipe_write(out, hello, NULL, 0, NULL) == GK_OK;
     gk_json_free(hello);
     return good;
 }
@@ -46,7 +46,7 @@ static enum gk_status send_output(int out, const struct gk_json *request, enum g
         gk_json_set_string(reply, "log", output->log ? output->log : "") &&
         gk_json_set_int(reply, "ptx", code ? (int64_t)output->ptx_size : 0) &&
         gk_json_set_int(reply, "cubin", code ? (int64_t)output->cubin_size : 0)) {
-        sent = gk_frame_write(out, reply, payload.data, payload.size, NULL);
+        sent = gk_pipe_write(out, reply, payload.data, payload.size, NULL);
     }
     gk_json_free(reply);
     gk_buf_fini(&payload);
@@ -120,14 +120,14 @@ int gk_compile_child(const struct gk_children_streams *streams, const struct gk_
         status = GK_CLOSED;
     }
     while (status == GK_OK) {
-        struct gk_frame frame = {0};
-        status = gk_frame_read(streams->in, &frame, &err);
+        struct gk_pipe frame = {0};
+        status = gk_pipe_read(streams->in, &frame, &err);
         if (status == GK_OK) {
             const char *kind = gk_json_get_string(frame.json, "kind", "");
             status = strcmp(kind, "mock") == 0 ? mock(streams->out, frame.json)
                                                : compile(streams->out, frame.json, compiler);
         }
-        gk_frame_fini(&frame);
+        gk_pipe_fini(&frame);
     }
     gk_compiler_close(compiler);
     return status == GK_CLOSED ? 0 : 1;

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/child_frame.h"
+#include "worker/pipe_frame.h"
 #include "worker/children.h"
 #include "worker/sandbox.h"
 #include "worker/trial.h"
@@ -29,7 +29,7 @@ static bool send(struct executor *e, const struct gk_json *request, const char *
     if (record) {
         good = json && gk_json_set(json, "record", record) && good;
     }
-    good = good && gk_frame_write(e->out, json, NULL, 0, NULL) == GK_OK;
+    good = good && gk_pipe_write(e->out, json, NULL, 0, NULL) == GK_OK;
     gk_json_free(json);
     return good;
 }
@@ -40,7 +40,7 @@ static bool send_hello(struct executor *e, const char *device, const char *error
     bool good = json && gk_json_set_string(json, "kind", "hello") &&
                 (error ? gk_json_set_string(json, "error", error)
                        : gk_json_set_string(json, "device", device)) &&
-                gk_frame_write(e->out, json, NULL, 0, NULL) == GK_OK;
+                gk_pipe_write(e->out, json, NULL, 0, NULL) == GK_OK;
     gk_json_free(json);
     return good;
 }
@@ -74,7 +74,7 @@ static enum gk_status use_bundle(struct executor *e, const char *bundle, struct 
 }
 
 /* Codes point into the payload, which ends with a NUL; outputs own nothing here. */
-static enum gk_status read_codes(const struct gk_frame *frame, struct gk_compile_output *codes,
+static enum gk_status read_codes(const struct gk_pipe *frame, struct gk_compile_output *codes,
                                  struct gk_trial *trial, struct gk_err *err)
 {
     const struct gk_json *list = gk_json_get(frame->json, "codes");
@@ -120,7 +120,7 @@ static const struct gk_template *find_template(const struct gk_op *op, const cha
     return NULL;
 }
 
-static enum gk_status run_trial(struct executor *e, const struct gk_frame *frame,
+static enum gk_status run_trial(struct executor *e, const struct gk_pipe *frame,
                                 struct gk_record *record, struct gk_err *err)
 {
     const struct gk_json *json = frame->json;
@@ -213,7 +213,7 @@ static void run_mock(const struct gk_json *json, struct gk_record *record)
 
 /* ------------------------------------------------------------------ the loop */
 
-static bool serve(struct executor *e, const struct gk_frame *frame)
+static bool serve(struct executor *e, const struct gk_pipe *frame)
 {
     struct gk_record record;
     struct gk_err err = {0};
@@ -249,12 +249,12 @@ int gk_executor_child(const struct gk_children_streams *streams, const char *dev
         status = GK_CLOSED;
     }
     while (status == GK_OK) {
-        struct gk_frame frame = {0};
-        status = gk_frame_read(streams->in, &frame, &err);
+        struct gk_pipe frame = {0};
+        status = gk_pipe_read(streams->in, &frame, &err);
         if (status == GK_OK && !serve(&e, &frame)) {
             status = GK_CLOSED;
         }
-        gk_frame_fini(&frame);
+        gk_pipe_fini(&frame);
     }
     gk_references_destroy(e.references);
     gk_catalog_destroy(e.catalog);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/child_frame.h"
+#include "worker/pipe_frame.h"
 
 static struct gk_json *sample(void)
 {
@@ -20,7 +20,7 @@ static struct gk_json *sample(void)
 static void encode(struct gk_buf *bytes, const void *payload, size_t size)
 {
     struct gk_json *json = sample();
-    assert_int_equal(gk_frame_encode(json, payload, size, bytes, NULL), GK_OK);
+    assert_int_equal(gk_pipe_encode(json, payload, size, bytes, NULL), GK_OK);
     gk_json_free(json);
 }
 
@@ -28,38 +28,38 @@ static void arrives_byte_by_byte(void **state)
 {
     (void)state;
     struct gk_buf bytes = {0};
-    struct gk_frame_reader reader = {0};
-    struct gk_frame frame = {0};
+    struct gk_pipe_reader reader = {0};
+    struct gk_pipe frame = {0};
     encode(&bytes, "a\0b", 3);
     encode(&bytes, NULL, 0);
     int frames = 0;
     for (size_t i = 0; i < bytes.size; i++) {
-        assert_int_equal(gk_frame_feed(&reader, bytes.data + i, 1, NULL), GK_OK);
-        enum gk_status status = gk_frame_next(&reader, &frame, NULL);
+        assert_int_equal(gk_pipe_feed(&reader, bytes.data + i, 1, NULL), GK_OK);
+        enum gk_status status = gk_pipe_next(&reader, &frame, NULL);
         if (status == GK_OK) {
             assert_string_equal(gk_json_get_string(frame.json, "kind", ""), "compile");
             assert_int_equal(frame.payload_size, frames == 0 ? 3 : 0);
             assert_true(frames != 0 || memcmp(frame.payload, "a\0b", 3) == 0);
-            gk_frame_fini(&frame);
+            gk_pipe_fini(&frame);
             frames++;
         } else {
             assert_int_equal(status, GK_AGAIN);
         }
     }
     assert_int_equal(frames, 2);
-    gk_frame_reader_fini(&reader);
+    gk_pipe_reader_fini(&reader);
     gk_buf_fini(&bytes);
 }
 
 static void expect_refused(const void *bytes, size_t size)
 {
-    struct gk_frame_reader reader = {0};
-    struct gk_frame frame = {0};
+    struct gk_pipe_reader reader = {0};
+    struct gk_pipe frame = {0};
     struct gk_err err = {0};
-    assert_int_equal(gk_frame_feed(&reader, bytes, size, NULL), GK_OK);
-    assert_int_equal(gk_frame_next(&reader, &frame, &err), GK_PROTOCOL);
+    assert_int_equal(gk_pipe_feed(&reader, bytes, size, NULL), GK_OK);
+    assert_int_equal(gk_pipe_next(&reader, &frame, &err), GK_PROTOCOL);
     assert_true(err.text[0] != 0);
-    gk_frame_reader_fini(&reader);
+    gk_pipe_reader_fini(&reader);
 }
 
 static void strangers_are_refused(void **state)
@@ -82,18 +82,18 @@ static void through_a_pipe(void **state)
 {
     (void)state;
     int ends[2];
-    struct gk_frame frame = {0};
+    struct gk_pipe frame = {0};
     struct gk_json *json = sample();
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(gk_frame_write(ends[1], json, "xyz", 3, NULL), GK_OK);
-    assert_int_equal(gk_frame_read(ends[0], &frame, NULL), GK_OK);
+    assert_int_equal(gk_pipe_write(ends[1], json, "xyz", 3, NULL), GK_OK);
+    assert_int_equal(gk_pipe_read(ends[0], &frame, NULL), GK_OK);
     assert_true(gk_json_equal(frame.json, json));
     assert_memory_equal(frame.payload, "xyz", 4); /* with the NUL behind it */
-    gk_frame_fini(&frame);
+    gk_pipe_fini(&frame);
     assert_int_equal(write(ends[1], "GKF1", 4), 4);
     (void)close(ends[1]);
-    assert_int_equal(gk_frame_read(ends[0], &frame, NULL), GK_PROTOCOL); /* cut inside the header */
-    assert_int_equal(gk_frame_read(ends[0], &frame, NULL), GK_CLOSED);
+    assert_int_equal(gk_pipe_read(ends[0], &frame, NULL), GK_PROTOCOL); /* cut inside the header */
+    assert_int_equal(gk_pipe_read(ends[0], &frame, NULL), GK_CLOSED);
     (void)close(ends[0]);
     gk_json_free(json);
 }
@@ -104,7 +104,7 @@ static void too_large_is_refused(void **state)
     struct gk_buf bytes = {0};
     struct gk_json *json = sample();
     struct gk_err err = {0};
-    assert_int_equal(gk_frame_encode(json, "", (size_t)GK_FRAME_PAYLOAD_MAX + 1, &bytes, &err),
+    assert_int_equal(gk_pipe_encode(json, "", (size_t)GK_PIPE_PAYLOAD_MAX + 1, &bytes, &err),
                      GK_LIMIT);
     assert_int_equal(bytes.size, 0);
     gk_json_free(json);
