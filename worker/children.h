@@ -1,34 +1,27 @@
 /*
- * What the worker's child processes do: hidden modes of the same program (--child=compile, --child=executor).
- *
- * Frames (pipe_frame.h); `kind` tells them apart, `id` is the asker's and comes back.
- *
- * compile   > {kind:"hello", nvrtc:"13.0", path, objects:[..]}  or  {kind:"hello", error}
- *           < {kind:"compile", id, cpu_s, job}                  job: worker/compile_job.h
- *           < {kind:"mock", id, outcome, ms}                    outcome: ok, compile_error, compile_die, compile_hang
- *           > {kind:"compiled", id, status, text, compiled, log, ptx, cubin}   sizes; payload: PTX, then cubin
- * executor  > {kind:"hello", device}                            or  {kind:"hello", error}
- *           < {kind:"trial", id, bundle, op, problem, template, config, input_set, measure_only,
- *              codes:[{launch, log, ptx, cubin}]}               launch -1: the reference; payload in order
- *           < {kind:"mock", id, outcome, ms, ns}                outcome: mock.h
- *           > {kind:"started", id}    then    {kind:"record", id, record}  or  {kind:"record", id, error}
- *
- * A child ends when its stdin does. It trusts the supervisor and nobody trusts it.
+ * The two kinds of child processes of a worker, both the same program with another main:
+ *     gktune-worker --child=compile --nvrtc PATH
+ *     gktune-worker --child=executor --device emu:sm_80
+ * They read requests as frames from descriptor 0 and answer each on descriptor 1, in order. They die with their
+ * parent, whatever it dies of, and have limits: what a hostile source or kernel does stays theirs.
  */
 #ifndef GK_WORKER_CHILDREN_H
 #define GK_WORKER_CHILDREN_H
 
 #include "core/status.h"
-#include "worker/compiler.h"
 
-struct gk_children_streams {
-    int in, out;
-    int parent; /* pid that must be the parent; 0: not checked (in a pid namespace of its own) */
-};
+/* Compile process: a request is a gk_compile_job, the answer a gk_compile_output (gk_code_to_json), or
+ * {"error": text, "status": name} when NVRTC could not work. Returns the exit status. */
+int gk_child_compile(const char *nvrtc_path);
 
-/* Exit status of the process. places: where NVRTC may be (places->file set: there alone); NULL: no compiler is
- * needed (mock). */
-int gk_compile_child(const struct gk_children_streams *streams, const struct gk_compiler_places *places);
-int gk_executor_child(const struct gk_children_streams *streams, const char *device);
+/* Executor process. A request: {root, op, template, problem, config, codes:[path or ""], reference: path,
+ * input_set (-1: all), measure_only}. The answer {"record": ...}, or {"error", "status"}. */
+int gk_child_executor(const char *device_name);
+
+/* Exits 0 when the library opens: tried once inside the sandbox before it is relied upon. */
+int gk_child_probe(const char *nvrtc_path);
+
+/* Dies with the parent, no core files, processor time and (without ASan) address space limited. 0: no limit. */
+void gk_child_limits(uint64_t cpu_s, uint64_t memory_bytes);
 
 #endif

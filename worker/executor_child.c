@@ -1,264 +1,336 @@
-#include <signal.h>
+/*
+ * The executor process: see children.h. It owns the device. Whatever a candidate does to it costs that trial and
+ * no other: the supervisor starts a fresh one.
+ */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/pipe_frame.h"
+#include "worker/child_frame.h"
 #include "worker/children.h"
-#include "worker/sandbox.h"
+#include "worker/code_cache.h"
+#include "worker/device_mock.h"
 #include "worker/trial.h"
 
-#define REFERENCE_BYTES_MAX ((size_t)512 << 20)
+#define REFERENCES_BYTES ((size_t)512 << 20)
+#define CATALOGS_MAX 4
+#define TIMES_MAX 256
 
 struct executor {
-    int out;
-    struct gk_device *device;     /* NULL: mock */
+    struct gk_device *device;      /* NULL: mock */
+    struct gk_device_props props;
     struct gk_references *references;
-    struct gk_catalog *catalog;   /* of the bundle below */
-    char *bundle;
+    struct {
+        char *root;
+        struct gk_catalog *catalog;
+    } catalogs[CATALOGS_MAX]; /* the one used last is first */
+    /* Modelled times are the same in every pass of a final round: what was verified and timed is not run again. */
+    struct {
+        struct gk_hash key;
+        double run_ns, plan_ns;
+    } times[TIMES_MAX];
+    uint32_t time_next;
 };
 
-static bool send(struct executor *e, const struct gk_json *request, const char *kind,
-                 struct gk_json *record, const char *error)
+struct request { /* of one trial; owned pieces */
+    const struct gk_op *op;
+    const struct gk_template *template_;
+    struct gk_problem problem;
+    struct gk_space_def def;
+    struct gk_config config;
+    struct gk_compile_output codes[GK_LAUNCHES_MAX], reference;
+    bool has_problem, has_def;
+};
+
+static void request_fini(struct request *request)
 {
-    struct gk_json *json = gk_json_new_object();
-    bool good = json && gk_json_set_string(json, "kind", kind) &&
-                (!request || gk_json_set_int(json, "id", gk_json_get_int(request, "id", 0))) &&
-                (!error || gk_json_set_string(json, "error", error));
-    if (record) {
-        good = json && gk_json_set(json, "record", record) && good;
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
+        gk_compile_output_fini(&request->codes[i]);
     }
-    good = good && gk_pipe_write(e->out, json, NULL, 0, NULL) == GK_OK;
-    gk_json_free(json);
-    return good;
+    gk_compile_output_fini(&request->reference);
+    if (request->has_def) {
+        gk_space_def_fini(&request->def);
+    }
+    if (request->has_problem) {
+        gk_problem_fini(&request->problem);
+    }
 }
 
-static bool send_hello(struct executor *e, const char *device, const char *error)
-{
-    struct gk_json *json = gk_json_new_object();
-    bool good = json && gk_json_set_string(json, "kind", "hello") &&
-                (error ? gk_json_set_string(json, "error", error)
-                       : gk_json_set_string(json, "device", device)) &&
-                gk_pipe_write(e->out, json, NULL, 0, NULL) == GK_OK;
-    gk_json_free(json);
-    return good;
-}
+/* ------------------------------------------------------------------ reading a request */
 
-/* ------------------------------------------------------------------ a trial */
-
-static enum gk_status use_bundle(struct executor *e, const char *bundle, struct gk_err *err)
+static enum gk_status find_catalog(struct executor *executor, const char *root,
+                                   const struct gk_catalog **catalog_out, struct gk_err *err)
 {
+    struct gk_catalog *catalog = NULL;
     struct gk_diag diag;
-    if (e->bundle && strcmp(e->bundle, bundle) == 0) {
-        return GK_OK;
-    }
-    gk_references_destroy(e->references); /* entries are keyed by problem: another bundle, another meaning */
-    e->references = gk_references_create(REFERENCE_BYTES_MAX);
-    gk_catalog_destroy(e->catalog);
-    e->catalog = NULL;
-    free(e->bundle);
-    e->bundle = gk_strdup(bundle);
-    if (!e->bundle || !e->references) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < CATALOGS_MAX; i++) {
+        if (executor->catalogs[i].root && strcmp(executor->catalogs[i].root, root) == 0) {
+            *catalog_out = executor->catalogs[i].catalog;
+            return GK_OK;
+        }
     }
     gk_diag_init(&diag);
-    enum gk_status status = gk_catalog_load(bundle, &e->catalog, &diag);
+    enum gk_status status = gk_catalog_load(root, &catalog, &diag);
     if (status != GK_OK) {
         (void)gk_diag_status(&diag, err);
-        free(e->bundle);
-        e->bundle = NULL;
     }
     gk_diag_fini(&diag);
-    return status;
-}
-
-/* Codes point into the payload, which ends with a NUL; outputs own nothing here. */
-static enum gk_status read_codes(const struct gk_pipe *frame, struct gk_compile_output *codes,
-                                 struct gk_trial *trial, struct gk_err *err)
-{
-    const struct gk_json *list = gk_json_get(frame->json, "codes");
-    size_t at = 0;
-    for (size_t i = 0; i < gk_json_count(list); i++) {
-        const struct gk_json *item = gk_json_at(list, i);
-        const int64_t launch = gk_json_get_int(item, "launch", -2);
-        const int64_t ptx = gk_json_get_int(item, "ptx", -1), cubin = gk_json_get_int(item, "cubin", -1);
-        if (i > GK_LAUNCHES_MAX || launch < -1 || launch >= GK_LAUNCHES_MAX || ptx < 0 || cubin < 0 ||
-            (size_t)ptx > frame->payload_size - at ||
-            (size_t)cubin > frame->payload_size - at - (size_t)ptx) {
-            return gk_fail(err, GK_PROTOCOL, "trial: code %zu does not fit the payload", i);
-        }
-        struct gk_compile_output *code = &codes[i];
-        code->compiled = true;
-        code->ptx = gk_strndup(frame->payload + at, (size_t)ptx);
-        code->ptx_size = (size_t)ptx;
-        at += (size_t)ptx;
-        code->cubin = malloc((size_t)cubin + 1);
-        code->log = gk_strdup(gk_json_get_string(item, "log", ""));
-        if (!code->ptx || !code->cubin || !code->log) {
-            return gk_fail(err, GK_NOMEM, "out of memory for code");
-        }
-        memcpy(code->cubin, frame->payload + at, (size_t)cubin);
-        code->cubin_size = (size_t)cubin;
-        at += (size_t)cubin;
-        if (launch < 0) {
-            trial->reference_code = code;
-        } else {
-            trial->codes[launch] = code;
-        }
+    char *copy = status == GK_OK ? gk_strdup(root) : NULL;
+    if (!copy) {
+        gk_catalog_destroy(catalog);
+        return status == GK_OK ? gk_fail(err, GK_NOMEM, "out of memory") : status;
     }
+    const uint32_t last = CATALOGS_MAX - 1;
+    free(executor->catalogs[last].root);
+    gk_catalog_destroy(executor->catalogs[last].catalog);
+    memmove(&executor->catalogs[1], &executor->catalogs[0], last * sizeof executor->catalogs[0]);
+    executor->catalogs[0].root = copy;
+    executor->catalogs[0].catalog = catalog;
+    *catalog_out = catalog;
     return GK_OK;
 }
 
-static const struct gk_template *find_template(const struct gk_op *op, const char *name)
+static enum gk_status read_codes(struct request *request, const struct gk_json *json,
+                                 struct gk_err *err)
 {
-    for (uint32_t i = 0; i < op->template_count; i++) {
-        if (strcmp(op->templates[i].name, name) == 0) {
-            return &op->templates[i];
+    const struct gk_json *codes = gk_json_get(json, "codes");
+    const char *reference = gk_json_get_string(json, "reference", "");
+    enum gk_status status = GK_OK;
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX && status == GK_OK; i++) {
+        const char *path = gk_json_string(gk_json_at(codes, i), "");
+        if (*path) {
+            status = gk_code_read(path, &request->codes[i], err);
         }
     }
-    return NULL;
+    return status == GK_OK && *reference ? gk_code_read(reference, &request->reference, err) : status;
 }
 
-static enum gk_status run_trial(struct executor *e, const struct gk_pipe *frame,
-                                struct gk_record *record, struct gk_err *err)
+static enum gk_status read_request(struct executor *executor, const struct gk_json *json,
+                                   struct request *request, struct gk_err *err)
 {
-    const struct gk_json *json = frame->json;
-    struct gk_compile_output codes[GK_LAUNCHES_MAX + 1] = {0};
-    struct gk_trial trial = {0};
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config;
+    const struct gk_catalog *catalog = NULL;
     uint32_t tree = 0;
-    enum gk_status status = use_bundle(e, gk_json_get_string(json, "bundle", ""), err);
+    enum gk_status status =
+        find_catalog(executor, gk_json_get_string(json, "root", ""), &catalog, err);
     if (status != GK_OK) {
         return status;
     }
-    trial.op = gk_catalog_find(e->catalog, gk_json_get_string(json, "op", ""));
-    if (!trial.op) {
-        return gk_fail(err, GK_NOT_FOUND, "op %s is not in the bundle", gk_json_get_string(json, "op", ""));
+    request->op = gk_catalog_find(catalog, gk_json_get_string(json, "op", ""));
+    if (!request->op) {
+        return gk_fail(err, GK_NOT_FOUND, "no such op: %s", gk_json_get_string(json, "op", ""));
     }
-    status = gk_problem_from_text(&trial.op->fields, gk_json_get_string(json, "problem", ""), &problem, err);
+    status = gk_problem_from_text(&request->op->fields, gk_json_get_string(json, "problem", ""),
+                                  &request->problem, err);
+    request->has_problem = status == GK_OK;
     if (status == GK_OK) {
-        status = gk_catalog_space(trial.op, &problem, &e->device->props, &def, err);
-    }
-    if (status == GK_OK) {
-        status = gk_config_from_text(&def, gk_json_get_string(json, "config", ""), &config, &tree, err);
-    }
-    if (status == GK_OK) {
-        status = read_codes(frame, codes, &trial, err);
+        status = gk_catalog_space(request->op, &request->problem, &executor->props, &request->def, err);
+        request->has_def = status == GK_OK;
     }
     if (status == GK_OK) {
-        const struct gk_trial_bench bench = {e->device, e->references};
-        trial.template_ = find_template(trial.op, config.template_name);
-        trial.problem = &problem;
-        trial.config = &config;
-        const int64_t set = gk_json_get_int(json, "input_set", 0);
-        trial.input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set;
-        trial.measure_only = gk_json_get_bool(json, "measure_only", false);
-        status = gk_trial_run(&bench, &trial, record, err);
+        status = gk_config_from_text(&request->def, gk_json_get_string(json, "config", ""),
+                                     &request->config, &tree, err);
     }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(codes); i++) {
-        gk_compile_output_fini(&codes[i]);
+    for (uint32_t i = 0; status == GK_OK && i < request->op->template_count; i++) {
+        if (strcmp(request->op->templates[i].name, request->config.template_name) == 0) {
+            request->template_ = &request->op->templates[i];
+        }
     }
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
-    return status;
+    return status == GK_OK ? read_codes(request, json, err) : status;
 }
 
-/* ------------------------------------------------------------------ scripted outcomes */
+/* ------------------------------------------------------------------ running it */
 
 static void wait_ms(int64_t ms)
 {
-    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
-    while (nanosleep(&left, &left) != 0) {
+    struct timespec span = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    while (nanosleep(&span, &span) != 0) {
     }
 }
 
-static void run_mock(const struct gk_json *json, struct gk_record *record)
+static enum gk_status run_mock(struct executor *executor, const struct gk_json *json,
+                               const struct request *request, struct gk_record *record,
+                               struct gk_err *err)
 {
-    static const struct {
-        const char *outcome;
-        enum gk_stage stage;
-        enum gk_failure failure;
-    } OUTCOMES[] = {{"wrong", GK_STAGE_VERIFY, GK_FAILURE_WRONG},
-                    {"nan", GK_STAGE_VERIFY, GK_FAILURE_NONFINITE},
-                    {"out_of_bounds", GK_STAGE_RUN, GK_FAILURE_OUT_OF_BOUNDS}};
-    const char *outcome = gk_json_get_string(json, "outcome", "ok");
-    wait_ms(gk_json_get_int(json, "ms", 0));
-    if (strcmp(outcome, "die") == 0) {
-        (void)raise(SIGKILL);
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_mock_decision decision;
+    if (!plan) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    if (strcmp(outcome, "hang") == 0) {
-        for (;;) {
-            (void)pause();
+    enum gk_status status = gk_plan_render(request->op, request->template_, &request->problem,
+                                           &request->config, &executor->props, plan, err);
+    if (status != GK_OK) {
+        gk_record_fail(record, GK_STAGE_RENDER, GK_FAILURE_ILLEGAL, "%s", err->text);
+        free(plan);
+        return GK_OK;
+    }
+    status = gk_mock_decide(gk_json_get_string(json, "root", ""), plan,
+                            gk_json_get_string(json, "config", ""), &decision, err);
+    gk_plan_fini(plan);
+    free(plan);
+    if (status != GK_OK) {
+        return status;
+    }
+    wait_ms(decision.compile_ms + decision.run_ms);
+    if (decision.outcome == GK_MOCK_DIE) {
+        abort();
+    }
+    while (decision.outcome == GK_MOCK_HANG) {
+        wait_ms(1000000);
+    }
+    int64_t set = gk_json_get_int(json, "input_set", 0);
+    gk_mock_record(&decision, set < 0 ? 0 : (uint32_t)set, record);
+    return GK_OK;
+}
+
+static struct gk_hash time_key(const struct gk_json *json)
+{
+    struct gk_hasher hasher;
+    gk_hasher_init(&hasher);
+    gk_hasher_text(&hasher, gk_json_get_string(json, "root", ""));
+    gk_hasher_text(&hasher, gk_json_get_string(json, "problem", ""));
+    gk_hasher_text(&hasher, gk_json_get_string(json, "config", ""));
+    return gk_hasher_final(&hasher);
+}
+
+static bool known_time(struct executor *executor, const struct gk_hash *key,
+                       struct gk_record *record)
+{
+    for (uint32_t i = 0; i < TIMES_MAX; i++) {
+        if (executor->times[i].run_ns > 0 && gk_hash_equal(&executor->times[i].key, key)) {
+            record->stage = GK_STAGE_DONE;
+            record->modelled = true;
+            record->time_ns = record->samples_ns[0] = executor->times[i].run_ns;
+            record->plan_ns = executor->times[i].plan_ns;
+            record->sample_count = 1;
+            return true;
         }
     }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(OUTCOMES); i++) {
-        if (strcmp(outcome, OUTCOMES[i].outcome) == 0) {
-            gk_record_fail(record, OUTCOMES[i].stage, OUTCOMES[i].failure, "mock: scripted outcome %s",
-                           outcome);
-            return;
-        }
-    }
-    record->stage = GK_STAGE_DONE;
-    record->modelled = true;
-    record->time_ns = gk_json_get_real(json, "ns", 1000.0);
-    record->samples_ns[0] = record->time_ns;
-    record->sample_count = 1;
-    record->rung_count = 1;
-    record->rungs[0] = (struct gk_rung){.name = "reference", .passed = true, .worst_index = -1,
-                                        .norm_error = -1.0};
+    return false;
 }
 
-/* ------------------------------------------------------------------ the loop */
-
-static bool serve(struct executor *e, const struct gk_pipe *frame)
+static enum gk_status run_trial(struct executor *executor, const struct gk_json *json,
+                                const struct request *request, struct gk_record *record,
+                                struct gk_err *err)
 {
-    struct gk_record record;
-    struct gk_err err = {0};
-    enum gk_status status = GK_OK;
-    gk_record_init(&record);
-    bool good = send(e, frame->json, "started", NULL, NULL);
-    if (strcmp(gk_json_get_string(frame->json, "kind", ""), "mock") == 0) {
-        run_mock(frame->json, &record);
-    } else if (!e->device) {
-        status = gk_fail(&err, GK_INTERNAL, "a mock executor was given a real trial");
-    } else {
-        status = run_trial(e, frame, &record, &err);
+    int64_t set = gk_json_get_int(json, "input_set", 0);
+    struct gk_trial trial = {
+        .op = request->op,
+        .template_ = request->template_,
+        .problem = &request->problem,
+        .config = &request->config,
+        .reference_code = &request->reference,
+        .input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set % 4,
+        .measure_only = gk_json_get_bool(json, "measure_only", false),
+    };
+    struct gk_trial_bench bench = {executor->device, executor->references};
+    struct gk_hash key = time_key(json);
+    if (trial.measure_only && executor->props.modelled && known_time(executor, &key, record)) {
+        return GK_OK;
     }
-    record.input_set = (uint32_t)gk_json_get_int(frame->json, "input_set", 0) & 3;
-    if (good) {
-        struct gk_json *json = status == GK_OK ? gk_record_to_json(&record) : NULL;
-        good = json ? send(e, frame->json, "record", json, NULL)
-                    : send(e, frame->json, "record", NULL, err.text[0] ? err.text : "out of memory");
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
+        trial.codes[i] = &request->codes[i];
     }
-    gk_record_fini(&record);
-    return good;
+    enum gk_status status = gk_trial_run(&bench, &trial, record, err);
+    if (status == GK_OK && record->stage == GK_STAGE_DONE) {
+        uint32_t slot = executor->time_next++ % TIMES_MAX;
+        executor->times[slot].key = key;
+        executor->times[slot].run_ns = record->time_ns;
+        executor->times[slot].plan_ns = record->plan_ns;
+    }
+    return status;
 }
 
-int gk_executor_child(const struct gk_children_streams *streams, const char *device)
+static uint64_t now_ns(void)
 {
-    struct executor e = {.out = streams->out};
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct gk_json *answer(struct executor *executor, const struct gk_json *json)
+{
+    struct request *request = calloc(1, sizeof *request);
+    struct gk_record *record = calloc(1, sizeof *record);
+    struct gk_json *reply = gk_json_new_object();
     struct gk_err err = {0};
-    enum gk_status status = gk_child_confine(streams->parent, false, &err);
-    if (status == GK_OK && strncmp(device, "mock", 4) != 0) {
-        status = gk_device_open(device, &e.device, &err);
+    uint64_t start = now_ns();
+    bool good = false;
+    if (!request || !record || !reply) {
+        goto out;
     }
-    if (!send_hello(&e, device, status == GK_OK ? NULL : err.text)) {
-        status = GK_CLOSED;
+    gk_record_init(record);
+    enum gk_status status = read_request(executor, json, request, &err);
+    if (status == GK_OK) {
+        status = executor->device ? run_trial(executor, json, request, record, &err)
+                                  : run_mock(executor, json, request, record, &err);
+    }
+    record->verify_ns = (double)(now_ns() - start);
+    good = status == GK_OK ? gk_json_set(reply, "record", gk_record_to_json(record))
+                           : gk_json_set_string(reply, "error", err.text) &&
+                                 gk_json_set_string(reply, "status", gk_status_name(status));
+out:
+    if (record) {
+        gk_record_fini(record);
+    }
+    if (request) {
+        request_fini(request);
+    }
+    free(record);
+    free(request);
+    if (!good) {
+        gk_json_free(reply);
+        return NULL;
+    }
+    return reply;
+}
+
+static enum gk_status open_device(struct executor *executor, const char *name, struct gk_err *err)
+{
+    if (strncmp(name, "mock", 4) == 0) {
+        return gk_device_props_builtin(name, &executor->props, err);
+    }
+    enum gk_status status = gk_device_open(name, &executor->device, err);
+    if (status == GK_OK) {
+        executor->props = executor->device->props;
+    }
+    return status;
+}
+
+int gk_child_executor(const char *device_name)
+{
+    struct executor *executor = calloc(1, sizeof *executor);
+    struct gk_err err = {0};
+    gk_child_limits(0, 0);
+    enum gk_status status = executor ? open_device(executor, device_name, &err)
+                                     : gk_fail(&err, GK_NOMEM, "out of memory");
+    if (status == GK_OK) {
+        executor->references = gk_references_create(REFERENCES_BYTES);
+        status = executor->references ? GK_OK : gk_fail(&err, GK_NOMEM, "out of memory");
     }
     while (status == GK_OK) {
-        struct gk_pipe frame = {0};
-        status = gk_pipe_read(streams->in, &frame, &err);
-        if (status == GK_OK && !serve(&e, &frame)) {
-            status = GK_CLOSED;
+        struct gk_json *request = NULL;
+        status = gk_frame_read(STDIN_FILENO, &request, &err);
+        if (status == GK_OK) {
+            struct gk_json *reply = answer(executor, request);
+            status = reply ? gk_frame_write(STDOUT_FILENO, reply, &err)
+                           : gk_fail(&err, GK_NOMEM, "out of memory");
+            gk_json_free(reply);
         }
-        gk_pipe_fini(&frame);
+        gk_json_free(request);
     }
-    gk_references_destroy(e.references);
-    gk_catalog_destroy(e.catalog);
-    gk_device_close(e.device);
-    free(e.bundle);
-    return status == GK_CLOSED ? 0 : 1;
+    if (executor) {
+        gk_references_destroy(executor->references);
+        gk_device_close(executor->device);
+        for (uint32_t i = 0; i < CATALOGS_MAX; i++) {
+            free(executor->catalogs[i].root);
+            gk_catalog_destroy(executor->catalogs[i].catalog);
+        }
+    }
+    free(executor);
+    if (status != GK_END) {
+        (void)fprintf(stderr, "gktune-worker: executor: %s\n", err.text);
+    }
+    return status == GK_END ? 0 : gk_status_exit(status);
 }
