@@ -1,7 +1,8 @@
 /*
  * Loading a catalog: which folders, which files, in which order.
  *
- * Runs in one thread; what it makes is immutable. Mistakes of all files are gathered before it gives up.
+ * Runs in one thread; what it makes is immutable. Mistakes of all files are gathered before it
+ * gives up.
  */
 #include "kernels/catalog_internal.h"
 
@@ -42,7 +43,8 @@ static enum gk_status list_folder(const char *path, const char *suffix, char ***
 {
     DIR *dir = opendir(path);
     if (!dir) {
-        return gk_fail(err, errno == ENOENT ? GK_NOT_FOUND : GK_IO, "%s: %s", path, strerror(errno));
+        return gk_fail(err, errno == ENOENT ? GK_NOT_FOUND : GK_IO, "%s: %s", path,
+                       strerror(errno));
     }
     enum gk_status status = GK_OK;
     uint32_t count = 0;
@@ -272,7 +274,8 @@ static void peek_family(const char *root, const char *name, char *family_out, si
     family_out[0] = '\0';
     if (path && gk_json_load(path, GK_SOURCE_MAX, &json, NULL) == GK_OK) {
         const char *op = gk_json_get_string(json, "op", "");
-        (void)snprintf(family_out, size, "%s", gk_json_get_string(json, "family", op)); /* cut: no match */
+        (void)snprintf(family_out, size, "%s",
+                       gk_json_get_string(json, "family", op)); /* cut: no match */
     }
     gk_json_free(json);
     free(path);
@@ -311,9 +314,10 @@ static enum gk_status read_root(struct loader *l, const char *root, const char *
         read_op_folder(l, root, names[i]);
     }
     if (wanted && l->catalog->op_count == 0 && l->diag->count == 0) {
-        status = gk_diag_add(l->diag, GK_NOT_FOUND,
-                             "\"%.100s\" is no op, no family and no *.kernel.json file; ops of %s: %s",
-                             wanted, root, known.size ? gk_buf_text(&known) : "none");
+        status =
+            gk_diag_add(l->diag, GK_NOT_FOUND,
+                        "\"%.100s\" is no op, no family and no *.kernel.json file; ops of %s: %s",
+                        wanted, root, known.size ? gk_buf_text(&known) : "none");
     } else if (!wanted && l->catalog->op_count == 0 && l->diag->count == 0) {
         status = gk_diag_add(l->diag, GK_NOT_FOUND, "%s: no folder in it holds an op.json", root);
     }
@@ -352,8 +356,8 @@ static void read_user(struct loader *l, const char *root, const char *path)
     struct gk_err err = {0};
     const char *slash = strrchr(path, '/');
     char *name = gk_strdup(slash ? slash + 1 : path);
-    char *folder = slash ? gk_strndup(path, slash == path ? 1 : (size_t)(slash - path))
-                         : gk_strdup(".");
+    char *folder =
+        slash ? gk_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : gk_strdup(".");
     char *op = peek_op(l, path);
     char *op_path = op ? gk_asprintf("%s/%s", root, op) : NULL;
     uint32_t template_folder = 0, op_folder = 0;
@@ -475,7 +479,6 @@ static const char *lookup_names(void *context)
 struct gk_op_lookup gk_catalog_lookup(const struct gk_catalog *catalog)
 {
     /* The lookup only reads; its context is not const because others' lookups may count. */
-    return (struct gk_op_lookup){.find = lookup_find,
-                                 .names = lookup_names,
-                                 .context = (void *)(uintptr_t)catalog};
+    return (struct gk_op_lookup){
+        .find = lookup_find, .names = lookup_names, .context = (void *)(uintptr_t)catalog};
 }

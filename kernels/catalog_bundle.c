@@ -1,8 +1,8 @@
 /*
  * Bundles: the files of a catalog by path and content hash.
  *
- * Unpacked into an empty folder, a bundle is a folder that gk_catalog_load() reads to the same catalog:
- * <op>/op.json, <op>/<template>.kernel.json, <op>/<sources>, include/gk/<headers>.
+ * Unpacked into an empty folder, a bundle is a folder that gk_catalog_load() reads to the same
+ * catalog: <op>/op.json, <op>/<template>.kernel.json, <op>/<sources>, include/gk/<headers>.
  */
 #include "kernels/catalog_internal.h"
 
@@ -173,8 +173,8 @@ enum gk_status gk_bundle_from_json(const struct gk_json *json, struct gk_bundle 
         bundle.count++;
         bytes += bundle.files[i].size;
         if (i > 0 && strcmp(bundle.files[i - 1].path, bundle.files[i].path) >= 0) {
-            status = gk_fail(err, GK_INPUT, "bundle: files[%" PRIu32 "]: paths are sorted and unique",
-                             i);
+            status = gk_fail(err, GK_INPUT,
+                             "bundle: files[%" PRIu32 "]: paths are sorted and unique", i);
         }
     }
     if (status == GK_OK && bytes > GK_BUNDLE_MAX) {

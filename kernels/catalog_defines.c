@@ -1,8 +1,8 @@
 /*
  * Macros: what a launch's source is compiled with, and that no two of them collide.
  *
- * One walk (`walk_macros`) names every macro; the defines of a problem and the check at load time both
- * follow it, so that what was checked is what is defined.
+ * One walk (`walk_macros`) names every macro; the defines of a problem and the check at load time
+ * both follow it, so that what was checked is what is defined.
  */
 #include "kernels/catalog_internal.h"
 
@@ -14,9 +14,9 @@
 const char *gk_dtype_cpp(enum gk_dtype dtype)
 {
     static const char *const types[GK_DTYPE_COUNT] = {
-        [GK_BF16] = "gk::bf16", [GK_F16] = "gk::f16",       [GK_E4M3] = "gk::e4m3",
-        [GK_F32] = "float",     [GK_F64] = "double",        [GK_I8] = "signed char",
-        [GK_I32] = "int",       [GK_I64] = "long long",     [GK_U8] = "unsigned char",
+        [GK_BF16] = "gk::bf16",   [GK_F16] = "gk::f16",   [GK_E4M3] = "gk::e4m3",
+        [GK_F32] = "float",       [GK_F64] = "double",    [GK_I8] = "signed char",
+        [GK_I32] = "int",         [GK_I64] = "long long", [GK_U8] = "unsigned char",
         [GK_U32] = "unsigned int"};
     return types[dtype];
 }
@@ -104,7 +104,7 @@ static void add_real(struct defines *list, const char *macro, double value)
 /* With a problem: its defines. Without: every name that any problem may define. */
 struct walk {
     const struct gk_op *op;
-    const struct gk_template *t; /* NULL: the reference */
+    const struct gk_template *t;  /* NULL: the reference */
     const union gk_value *fields; /* NULL: names only */
     const int64_t *params;        /* NULL: names only */
     uint32_t param_mask;
@@ -123,8 +123,7 @@ static void walk_dtype(const struct walk *w, const struct gk_field *field, const
         (void)gk_dtype_from_name(field->values[i], &dtype); /* checked when the field was read */
         add_word(w->list, macro, field->values[i], "1");
         if (chosen) {
-            add_word(w->list, macro, NULL,
-                     w->t ? w->t->dtype_macros[dtype] : gk_dtype_cpp(dtype));
+            add_word(w->list, macro, NULL, w->t ? w->t->dtype_macros[dtype] : gk_dtype_cpp(dtype));
         }
     }
     if (!w->fields) {
@@ -191,13 +190,15 @@ static int compare_texts(const void *a, const void *b)
 static bool is_cpp_word(const char *name)
 {
     static const char *const words[] = {
-        "alignas", "alignof", "asm", "auto", "bool", "break", "case", "catch", "char", "class",
-        "const", "constexpr", "continue", "decltype", "default", "defined", "delete", "do", "double",
-        "else", "enum", "explicit", "extern", "false", "float", "for", "friend", "goto", "if",
-        "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "nullptr", "operator",
-        "private", "protected", "public", "register", "return", "short", "signed", "sizeof",
-        "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef",
-        "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while"};
+        "alignas",  "alignof",  "asm",      "auto",    "bool",      "break",     "case",
+        "catch",    "char",     "class",    "const",   "constexpr", "continue",  "decltype",
+        "default",  "defined",  "delete",   "do",      "double",    "else",      "enum",
+        "explicit", "extern",   "false",    "float",   "for",       "friend",    "goto",
+        "if",       "inline",   "int",      "long",    "mutable",   "namespace", "new",
+        "noexcept", "nullptr",  "operator", "private", "protected", "public",    "register",
+        "return",   "short",    "signed",   "sizeof",  "static",    "struct",    "switch",
+        "template", "this",     "throw",    "true",    "try",       "typedef",   "typename",
+        "union",    "unsigned", "using",    "virtual", "void",      "volatile",  "while"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(words); i++) {
         if (strcmp(words[i], name) == 0) {
             return true;
@@ -237,10 +238,11 @@ void gk_macros_check(struct gk_reader *r, const struct gk_op *op, const struct g
         bool first = i + 1 < list.count && compare_macros(list.texts[i], list.texts[i + 1]) == 0;
         bool told = i > 0 && compare_macros(list.texts[i - 1], list.texts[i]) == 0;
         if (first && !told) {
-            gk_reader_fail(r, NULL, GK_EXISTS,
-                           "macro \"%s\" would be defined twice; fields, parameters and their values "
-                           "need macros of their own",
-                           list.texts[i]);
+            gk_reader_fail(
+                r, NULL, GK_EXISTS,
+                "macro \"%s\" would be defined twice; fields, parameters and their values "
+                "need macros of their own",
+                list.texts[i]);
         }
     }
     if (list.failed) {
@@ -269,7 +271,8 @@ enum gk_status gk_catalog_defines(const struct gk_op *op, const struct gk_templa
                            .t = template_,
                            .fields = problem->slots,
                            .params = config ? config->values : NULL,
-                           .param_mask = template_ ? template_->launches[launch_index].param_mask : 0,
+                           .param_mask =
+                               template_ ? template_->launches[launch_index].param_mask : 0,
                            .arch = arch,
                            .list = &list};
     walk_macros(&w);

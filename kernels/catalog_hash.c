@@ -62,9 +62,9 @@ static bool add_params(struct gk_json *object, const struct gk_template *t)
 enum gk_status gk_template_hash(const struct gk_json *json, const struct gk_template *t,
                                 struct gk_hash *hash_out, struct gk_err *err)
 {
-    static const char *const inside[] = {"template", "op", "launches", "workspaces", "tensor_maps",
-                                         "derived", "bake", "options", "dtype_macros",
-                                         "macro_prefix"};
+    static const char *const inside[] = {"template",     "op",          "launches", "workspaces",
+                                         "tensor_maps",  "derived",     "bake",     "options",
+                                         "dtype_macros", "macro_prefix"};
     enum gk_status status = GK_NOMEM;
     struct gk_buf text = {0};
     struct gk_json *object = gk_json_new_object();

@@ -1,25 +1,25 @@
 /*
  * Inside kernels/: what the files of the catalog share. Nothing outside kernels/ includes this.
  *
- * Three things: the reader (JSON to fields, every mistake into one gk_diag with file and place), the
- * source table (each file read once, kept in memory with its hash and its #include lines), and the
- * sections of the two formats, one function each.
+ * Three things: the reader (JSON to fields, every mistake into one gk_diag with file and place),
+ * the source table (each file read once, kept in memory with its hash and its #include lines), and
+ * the sections of the two formats, one function each.
  */
 #ifndef GK_KERNELS_CATALOG_INTERNAL_H
 #define GK_KERNELS_CATALOG_INTERNAL_H
 
 #include "kernels/catalog.h"
 
-#define GK_RULES_MAX 256        /* derived names and constraints of one file: far over any real one */
-#define GK_OPS_MAX 64
-#define GK_TEMPLATES_MAX GK_TREES_MAX
-#define GK_DEFAULTS_MAX 64
-#define GK_OPTIONS_MAX 16
-#define GK_ARCHS_MAX 16
+#define GK_RULES_MAX        256 /* derived names and constraints of one file: far over any real one */
+#define GK_OPS_MAX          64
+#define GK_TEMPLATES_MAX    GK_TREES_MAX
+#define GK_DEFAULTS_MAX     64
+#define GK_OPTIONS_MAX      16
+#define GK_ARCHS_MAX        16
 #define GK_INCLUDE_DIRS_MAX 8
-#define GK_PATH_MAX 256         /* bytes of a path inside a catalog, with its NUL */
-#define GK_MAP_NAME_MAX 32      /* "tensor_map.<name>.inner_box_swizzle" must fit GK_NAME_MAX */
-#define GK_PARAM_BYTES_MAX 4096 /* of a kernel's arguments: what every driver takes */
+#define GK_PATH_MAX         256  /* bytes of a path inside a catalog, with its NUL */
+#define GK_MAP_NAME_MAX     32   /* "tensor_map.<name>.inner_box_swizzle" must fit GK_NAME_MAX */
+#define GK_PARAM_BYTES_MAX  4096 /* of a kernel's arguments: what every driver takes */
 
 /* ------------------------------------------------------------------ reader (catalog_read.c) */
 
@@ -40,8 +40,9 @@ void gk_reader_leave(struct gk_reader *r, size_t mark);
 /* Adds a message at the place (and `key` in it, unless NULL). */
 enum gk_status gk_reader_fail(struct gk_reader *r, const char *key, enum gk_status status,
                               const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* True if json is an object all of whose keys are in the NULL-terminated list (or "doc", "why"). Not
- * an object: false. Unknown keys are reported and the answer stays true, so that reading goes on. */
+/* True if json is an object all of whose keys are in the NULL-terminated list (or "doc", "why").
+ * Not an object: false. Unknown keys are reported and the answer stays true, so that reading goes
+ * on. */
 bool gk_read_keys(struct gk_reader *r, const struct gk_json *json, const char *const *allowed);
 /* Text member of at most max bytes: lent; NULL if absent (reported when required) or wrong. */
 const char *gk_read_text(struct gk_reader *r, const struct gk_json *object, const char *key,
@@ -51,7 +52,8 @@ char *gk_read_doc(struct gk_reader *r, const struct gk_json *object);
 /* A name: [A-Za-z_][A-Za-z0-9_]*, no dot, of at most max - 1 bytes. */
 bool gk_read_name(struct gk_reader *r, const struct gk_json *object, const char *key, size_t max,
                   char *name_out);
-bool gk_read_bool(struct gk_reader *r, const struct gk_json *object, const char *key, bool fallback);
+bool gk_read_bool(struct gk_reader *r, const struct gk_json *object, const char *key,
+                  bool fallback);
 /* A list of min..max entries; NULL if absent (reported when required) or wrong. */
 const struct gk_json *gk_read_list(struct gk_reader *r, const struct gk_json *object,
                                    const char *key, size_t min, size_t max, bool required);
@@ -62,9 +64,11 @@ int gk_read_choice(struct gk_reader *r, const struct gk_json *object, const char
 bool gk_plain_name(const char *text); /* a name without a dot */
 
 enum gk_wanted { GK_WANT_INT, GK_WANT_REAL };
-/* Compiles a JSON text, number or truth value as an expression; NULL and a message if it is none. */
-struct gk_expr *gk_read_expr_value(struct gk_reader *r, const struct gk_json *value, const char *key,
-                                   const struct gk_scope *scope, enum gk_wanted wanted);
+/* Compiles a JSON text, number or truth value as an expression; NULL and a message if it is none.
+ */
+struct gk_expr *gk_read_expr_value(struct gk_reader *r, const struct gk_json *value,
+                                   const char *key, const struct gk_scope *scope,
+                                   enum gk_wanted wanted);
 /* The same for a member; NULL if absent (reported when required) or wrong. */
 struct gk_expr *gk_read_expr(struct gk_reader *r, const struct gk_json *object, const char *key,
                              const struct gk_scope *scope, enum gk_wanted wanted, bool required);
@@ -96,8 +100,8 @@ struct gk_include {
 
 /* One file of the catalog: read once, kept as it was read. */
 struct gk_source {
-    char *path;  /* in the catalog: "gemm/gemm_mma.cuh", "include/gk/base.cuh" */
-    char *real;  /* where it was read */
+    char *path; /* in the catalog: "gemm/gemm_mma.cuh", "include/gk/base.cuh" */
+    char *real; /* where it was read */
     uint32_t folder;
     char *text;
     size_t size;
@@ -108,8 +112,8 @@ struct gk_source {
     uint32_t include_count;
 };
 
-/* A real folder and the prefix it has in the catalog. Two may share a prefix: a user's folder and the
- * built-in op's. */
+/* A real folder and the prefix it has in the catalog. Two may share a prefix: a user's folder and
+ * the built-in op's. */
 struct gk_folder {
     char *prefix; /* "gemm", "include" */
     char *real;   /* resolved: the border that no file may lie beyond */
@@ -127,7 +131,8 @@ struct gk_catalog {
     uint32_t folder_count;
 };
 
-/* A path that may stand in a catalog: relative, '/' between plain parts, no "." and "..", printable. */
+/* A path that may stand in a catalog: relative, '/' between plain parts, no "." and "..",
+ * printable. */
 bool gk_path_is_legal(const char *path);
 /* Adds a folder, resolving it; *index_out. */
 enum gk_status gk_folder_add(struct gk_catalog *catalog, const char *prefix, const char *real,
@@ -141,14 +146,14 @@ struct gk_source *gk_source_find(const struct gk_catalog *catalog, const char *p
 enum gk_status gk_source_scan(struct gk_source *source, struct gk_err *err);
 void gk_source_free(struct gk_source *source);
 
-/* Reads everything that `start` includes, directly or not, and gives the hash over the tokens of all of
- * it in the order of first mention. Mistakes go to the reader. */
+/* Reads everything that `start` includes, directly or not, and gives the hash over the tokens of
+ * all of it in the order of first mention. Mistakes go to the reader. */
 struct gk_reach {
     struct gk_catalog *catalog;
-    uint32_t folder;                  /* of the template or op */
-    const char *const *include_dirs;  /* relative to that folder */
+    uint32_t folder;                 /* of the template or op */
+    const char *const *include_dirs; /* relative to that folder */
     uint32_t include_dir_count;
-    int64_t include_folder;           /* of gk headers, -1 if there is none */
+    int64_t include_folder; /* of gk headers, -1 if there is none */
 };
 void gk_reach_tokens(const struct gk_reach *reach, struct gk_reader *r, const char *key,
                      const char *start, char **path_out, struct gk_hash *tokens_out);
@@ -162,10 +167,12 @@ void gk_free_values(char **values, uint32_t count);
 /* Fields, rules, tensors, traffic; then reference, tolerance and exact rung; defaults when the
  * templates are known. */
 void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
-void gk_op_read_checks(struct gk_reader *r, const struct gk_json *json, const struct gk_reach *reach,
-                       struct gk_op *op);
-void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json, const struct gk_reach *reach,
-                          struct gk_op *op);
+void gk_op_read_checks(struct gk_reader *r, const struct gk_json *json,
+                       const struct gk_reach *reach, struct gk_op *op);
+void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json,
+                          const struct gk_reach *reach, struct gk_op *op);
+/* Reads one field and adds it to the op's scope; goes one place deeper, which the caller leaves. */
+void gk_op_read_field(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_op_read_exact(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_tensor_fini(struct gk_tensor *tensor);
 void gk_op_read_defaults(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
@@ -187,8 +194,8 @@ void gk_map_fini(struct gk_tensor_map *map);
 void gk_maps_read(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
                   struct gk_template *t, struct gk_rule_list *rules);
 
-/* Launches in two passes: everything but the grids, in a scope without k.*; then the grids with it. For
- * the reference t is NULL. */
+/* Launches in two passes: everything but the grids, in a scope without k.*; then the grids with it.
+ * For the reference t is NULL. */
 void gk_launch_read(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
                     const struct gk_template *t, const struct gk_scope *scope,
                     struct gk_launch_def *launch);

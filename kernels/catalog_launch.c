@@ -81,8 +81,8 @@ static void read_workspace_arg(const struct context *c, const struct gk_json *js
         i++;
     }
     if (i == count) {
-        gk_reader_fail(c->r, "workspace", GK_NOT_FOUND, "\"%.60s\" is no workspace of this template",
-                       name);
+        gk_reader_fail(c->r, "workspace", GK_NOT_FOUND,
+                       "\"%.60s\" is no workspace of this template", name);
     }
     arg->index = i;
     arg->expr = gk_read_expr(c->r, json, "offset", c->scope, GK_WANT_INT, false);
@@ -167,8 +167,8 @@ static void read_args(const struct context *c, const struct gk_json *json,
     }
     uint32_t bytes = block_bytes(launch);
     if (bytes > GK_PARAM_BYTES_MAX) {
-        gk_reader_fail(c->r, "args", GK_LIMIT, "%" PRIu32 " bytes of arguments; at most %d",
-                       bytes, GK_PARAM_BYTES_MAX);
+        gk_reader_fail(c->r, "args", GK_LIMIT, "%" PRIu32 " bytes of arguments; at most %d", bytes,
+                       GK_PARAM_BYTES_MAX);
     }
 }
 
@@ -225,8 +225,8 @@ static void read_l2_window(const struct context *c, const struct gk_json *json,
 static void read_attributes(const struct context *c, const struct gk_json *json,
                             struct gk_launch_def *launch)
 {
-    static const char *const keys[] = {"cooperative", "pdl", "nonportable_cluster", "carveout",
-                                       "l2_window", NULL};
+    static const char *const keys[] = {"cooperative", "pdl",       "nonportable_cluster",
+                                       "carveout",    "l2_window", NULL};
     const struct gk_json *object = gk_json_get(json, "attributes");
     if (!object) {
         return;
@@ -236,8 +236,7 @@ static void read_attributes(const struct context *c, const struct gk_json *json,
         launch->cooperative = gk_read_bool(c->r, object, "cooperative", false);
         launch->pdl = gk_read_bool(c->r, object, "pdl", false);
         launch->nonportable_cluster = gk_read_bool(c->r, object, "nonportable_cluster", false);
-        launch->carveout =
-            gk_read_expr(c->r, object, "carveout", c->scope, GK_WANT_INT, false);
+        launch->carveout = gk_read_expr(c->r, object, "carveout", c->scope, GK_WANT_INT, false);
         read_l2_window(c, object, launch);
     }
     gk_reader_leave(c->r, mark);
@@ -258,9 +257,9 @@ void gk_launch_read(struct gk_reader *r, const struct gk_json *json, const struc
                     const struct gk_template *t, const struct gk_scope *scope,
                     struct gk_launch_def *launch)
 {
-    static const char *const keys[] = {"name", "kernel", "source", "params", "grid", "block",
-                                       "cluster", "smem", "when", "phase", "args", "attributes",
-                                       NULL};
+    static const char *const keys[] = {"name",  "kernel",     "source", "params", "grid",
+                                       "block", "cluster",    "smem",   "when",   "phase",
+                                       "args",  "attributes", NULL};
     static const char *const phases[] = {"run", "plan", NULL};
     const struct context c = {.r = r, .op = op, .t = t, .scope = scope};
     launch->l2_window_tensor = -1;

@@ -1,9 +1,10 @@
 /*
  * Tensor maps, and the hardware's own rules for them.
  *
- * The driver refuses a bad map with one number and no reason. So each of its rules is made a constraint
- * here, as text of the expression language over the map's own expressions: a config that breaks one is
- * rejected before compiling, by name, and exports render the rule to C like any other.
+ * The driver refuses a bad map with one number and no reason. So each of its rules is made a
+ * constraint here, as text of the expression language over the map's own expressions: a config that
+ * breaks one is rejected before compiling, by name, and exports render the rule to C like any
+ * other.
  */
 #include "kernels/catalog_internal.h"
 
@@ -50,7 +51,8 @@ static uint32_t read_bytes(struct gk_reader *r, const struct gk_json *json, cons
     return 0;
 }
 
-static void read_rank(const struct context *c, const struct gk_json *json, struct gk_tensor_map *map)
+static void read_rank(const struct context *c, const struct gk_json *json,
+                      struct gk_tensor_map *map)
 {
     const struct gk_scope *scope = c->t->scope;
     struct gk_expr *strides[MAP_RANK_MAX] = {NULL};
@@ -75,9 +77,9 @@ static void read_rank(const struct context *c, const struct gk_json *json, struc
 
 static bool read_map(const struct context *c, const struct gk_json *json)
 {
-    static const char *const keys[] = {"name", "tensor", "dims", "strides", "offset", "box",
-                                       "element_strides", "swizzle", "l2_promotion", "fill",
-                                       "interleave", "when", NULL};
+    static const char *const keys[] = {
+        "name",    "tensor",       "dims", "strides",    "offset", "box", "element_strides",
+        "swizzle", "l2_promotion", "fill", "interleave", "when",   NULL};
     static const char *const fills[] = {"zero", "nan", NULL}, *const interleaves[] = {"none", NULL};
     struct gk_template *t = c->t;
     struct gk_tensor_map *map = &t->maps[t->map_count];
@@ -165,8 +167,9 @@ __attribute__((format(printf, 5, 6))) static void add_rule(const struct context 
     int length = vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     if (length < 0 || (size_t)length >= sizeof text) {
-        gk_reader_fail(c->r, NULL, GK_LIMIT, "the rule %s has more than %d bytes; use derived names",
-                       rule, GK_EXPR_TEXT_MAX - 1);
+        gk_reader_fail(c->r, NULL, GK_LIMIT,
+                       "the rule %s has more than %d bytes; use derived names", rule,
+                       GK_EXPR_TEXT_MAX - 1);
         return;
     }
     if (map->when) {
@@ -192,8 +195,7 @@ static void add_stride_rules(const struct context *c, const struct gk_tensor_map
     gk_buf_puts(&packed, bytes);
     for (uint32_t i = 1; i < map->rank; i++) {
         gk_buf_printf(&packed, " * (%s)", gk_expr_text(map->dims[i - 1]));
-        const char *stride =
-            map->strides[i] ? gk_expr_text(map->strides[i]) : gk_buf_text(&packed);
+        const char *stride = map->strides[i] ? gk_expr_text(map->strides[i]) : gk_buf_text(&packed);
         add_rule(c, map, "stride_16", "strides of a tensor map are multiples of 16 bytes",
                  "(%s) %% 16 == 0", stride);
         add_rule(c, map, "stride_2_40", "strides of a tensor map are 0 to 2^40 - 1 bytes",

@@ -1,8 +1,8 @@
 /*
  * The reader: JSON members to C fields, every mistake into one gk_diag with file and place.
  *
- * Each function reports what it does not like and returns something harmless, so that one pass finds
- * all mistakes of a file. Called while a catalog loads; no state of its own.
+ * Each function reports what it does not like and returns something harmless, so that one pass
+ * finds all mistakes of a file. Called while a catalog loads; no state of its own.
  */
 #include "kernels/catalog_internal.h"
 
@@ -221,8 +221,9 @@ int gk_read_choice(struct gk_reader *r, const struct gk_json *object, const char
 
 /* ------------------------------------------------------------------ expressions */
 
-struct gk_expr *gk_read_expr_value(struct gk_reader *r, const struct gk_json *value, const char *key,
-                                   const struct gk_scope *scope, enum gk_wanted wanted)
+struct gk_expr *gk_read_expr_value(struct gk_reader *r, const struct gk_json *value,
+                                   const char *key, const struct gk_scope *scope,
+                                   enum gk_wanted wanted)
 {
     char number[40];
     const char *text = gk_json_string(value, NULL);
@@ -232,7 +233,8 @@ struct gk_expr *gk_read_expr_value(struct gk_reader *r, const struct gk_json *va
     } else if (gk_json_is(value, GK_JSON_REAL)) {
         char real[32];
         gk_real_text(gk_json_real(value, 0), real);
-        (void)snprintf(number, sizeof number, "real(%s)", real); /* 2.0 is a real, though shown "2" */
+        (void)snprintf(number, sizeof number, "real(%s)",
+                       real); /* 2.0 is a real, though shown "2" */
         text = number;
     } else if (gk_json_is(value, GK_JSON_BOOL)) {
         text = gk_json_bool(value, false) ? "1" : "0";
@@ -373,7 +375,8 @@ static void read_constraint(struct gk_reader *r, const struct gk_json *entry,
         return;
     }
     if (!gk_json_get(entry, "why")) {
-        gk_reader_fail(r, NULL, GK_INPUT, "\"why\" is missing; a reason people can act on is needed");
+        gk_reader_fail(r, NULL, GK_INPUT,
+                       "\"why\" is missing; a reason people can act on is needed");
     }
     struct gk_expr *expr = gk_read_expr(r, entry, "expr", scope, GK_WANT_INT, true);
     if (expr) {

@@ -1,8 +1,9 @@
 /*
  * The source table of a catalog: files by their path inside it, each read once and kept.
  *
- * The bytes that were validated are the bytes that are hashed, packed and compiled: nothing is read a
- * second time, so an edit during a run cannot mix two versions. A file outlives its folder on disk.
+ * The bytes that were validated are the bytes that are hashed, packed and compiled: nothing is read
+ * a second time, so an edit during a run cannot mix two versions. A file outlives its folder on
+ * disk.
  */
 #include "kernels/catalog_internal.h"
 
@@ -161,8 +162,9 @@ enum gk_status gk_source_open(struct gk_catalog *catalog, uint32_t folder_index,
     struct gk_source *known = gk_source_find(catalog, path);
     if (known) {
         if (strcmp(known->real, real) != 0) {
-            status = gk_fail(err, GK_CONFLICT, "%s and %s would both be %s in the bundle; rename one",
-                             known->real, real, path);
+            status =
+                gk_fail(err, GK_CONFLICT, "%s and %s would both be %s in the bundle; rename one",
+                        known->real, real, path);
             goto out;
         }
         *source_out = known;
@@ -204,8 +206,8 @@ static enum gk_status try_open(struct walk *w, uint32_t folder, const char *dir,
                                const char *name, struct gk_source **source_out, struct gk_err *err)
 {
     char path[2 * GK_PATH_MAX];
-    int length = snprintf(path, sizeof path, "%.*s%s%s", (int)dir_size, dir, dir_size ? "/" : "",
-                          name);
+    int length =
+        snprintf(path, sizeof path, "%.*s%s%s", (int)dir_size, dir, dir_size ? "/" : "", name);
     if (length < 0 || (size_t)length >= GK_PATH_MAX) {
         return gk_fail(err, GK_LIMIT, "\"%.100s\": a path of more than %d bytes", name,
                        GK_PATH_MAX - 1);
@@ -235,7 +237,8 @@ static enum gk_status find_include(struct walk *w, const struct gk_source *from,
         status = try_open(w, reach->folder, dir, strlen(dir), include->name, source_out, err);
     }
     if (status == GK_NOT_FOUND && reach->include_folder >= 0) {
-        status = try_open(w, (uint32_t)reach->include_folder, "", 0, include->name, source_out, err);
+        status =
+            try_open(w, (uint32_t)reach->include_folder, "", 0, include->name, source_out, err);
     }
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * From a problem and a device to a space: which templates serve, which config is the default, and what
- * a config's rules say.
+ * From a problem and a device to a space: which templates serve, which config is the default, and
+ * what a config's rules say.
  */
 #include "kernels/catalog_internal.h"
 
@@ -84,8 +84,8 @@ static union gk_value *make_base(const struct gk_template *t, const struct gk_pr
     return slots;
 }
 
-/* Evaluates the rules that read nothing unknown: `known_end` slots (fields, or fields and dev.*) and
- * derived names made of those. A rule with a parameter in it is left to the search. */
+/* Evaluates the rules that read nothing unknown: `known_end` slots (fields, or fields and dev.*)
+ * and derived names made of those. A rule with a parameter in it is left to the search. */
 static enum gk_status apply_known(const struct gk_template *t, uint32_t known_end,
                                   union gk_value *slots, struct gk_err *err)
 {

@@ -1,9 +1,9 @@
 /*
  * kernel.json: one template.
  *
- * Its scope begins with the op's symbols at the same slots, then dev.*, the parameters, derived names,
- * and last k.*: an expression compiled before k.* are added cannot name them, so the order of reading
- * below is what keeps a constraint from asking for a register count.
+ * Its scope begins with the op's symbols at the same slots, then dev.*, the parameters, derived
+ * names, and last k.*: an expression compiled before k.* are added cannot name them, so the order
+ * of reading below is what keeps a constraint from asking for a register count.
  */
 #include "kernels/catalog_internal.h"
 
@@ -136,10 +136,11 @@ static void read_param_macro(struct gk_reader *r, const struct gk_json *json,
     const char *macro = gk_read_text(r, json, "macro", GK_NAME_MAX - 1, false);
     if (macro) {
         if (!is_macro(macro)) {
-            gk_reader_fail(r, "macro", GK_INPUT,
-                           "\"%s\" is no macro; letters, digits and '_', not beginning with a digit "
-                           "or \"__\", are allowed",
-                           macro);
+            gk_reader_fail(
+                r, "macro", GK_INPUT,
+                "\"%s\" is no macro; letters, digits and '_', not beginning with a digit "
+                "or \"__\", are allowed",
+                macro);
         }
         (void)snprintf(param->macro, sizeof param->macro, "%s", macro); /* at most 63 bytes */
         return;
@@ -148,14 +149,15 @@ static void read_param_macro(struct gk_reader *r, const struct gk_json *json,
     gk_buf_puts(&buf, t->macro_prefix);
     gk_macro_word(param->name, &buf);
     if (buf.size >= sizeof param->macro) {
-        gk_reader_fail(r, "name", GK_LIMIT, "macro \"%s\" has more than %d bytes", gk_buf_text(&buf),
-                       GK_NAME_MAX - 1);
+        gk_reader_fail(r, "name", GK_LIMIT, "macro \"%s\" has more than %d bytes",
+                       gk_buf_text(&buf), GK_NAME_MAX - 1);
     }
     (void)snprintf(param->macro, sizeof param->macro, "%s", gk_buf_text(&buf)); /* reported above */
     gk_buf_fini(&buf);
 }
 
-static void read_param_values(struct gk_reader *r, const struct gk_json *json, struct gk_param *param)
+static void read_param_values(struct gk_reader *r, const struct gk_json *json,
+                              struct gk_param *param)
 {
     const struct gk_json *list = gk_read_list(r, json, "values", 1, GK_PARAM_VALUES_MAX, true);
     uint32_t count = (uint32_t)gk_json_count(list);
@@ -179,8 +181,8 @@ static void read_param_values(struct gk_reader *r, const struct gk_json *json, s
         param->values[i] = gk_json_int(value, 0);
         for (uint32_t k = 0; k < i; k++) {
             if (gk_json_is(value, GK_JSON_INT) && param->values[k] == param->values[i]) {
-                gk_reader_fail(r, "values", GK_EXISTS, "%" PRId64 " stands twice; values are unique",
-                               param->values[i]);
+                gk_reader_fail(r, "values", GK_EXISTS,
+                               "%" PRId64 " stands twice; values are unique", param->values[i]);
             }
         }
     }
@@ -201,9 +203,9 @@ static void read_param(struct gk_reader *r, const struct gk_json *json, struct g
     read_param_macro(r, json, t, param);
     read_param_values(r, json, param);
     struct gk_err err = {0};
-    enum gk_status status = gk_scope_add(
-        t->scope, param->name, GK_VALUE_INT, (const char *const *)param->names,
-        param->names ? param->value_count : 0, &param->slot, &err);
+    enum gk_status status =
+        gk_scope_add(t->scope, param->name, GK_VALUE_INT, (const char *const *)param->names,
+                     param->names ? param->value_count : 0, &param->slot, &err);
     if (status != GK_OK) {
         gk_reader_fail(r, "name", status, "%s", err.text);
     }
@@ -292,7 +294,8 @@ static void read_workspace(struct gk_reader *r, const struct gk_json *json, stru
     (void)gk_reader_enter(r, "(%s)", name); /* the caller leaves */
     for (uint32_t i = 0; i < t->workspace_count; i++) {
         if (strcmp(t->workspaces[i].name, name) == 0) {
-            gk_reader_fail(r, "name", GK_EXISTS, "a second workspace \"%s\"; names are unique", name);
+            gk_reader_fail(r, "name", GK_EXISTS, "a second workspace \"%s\"; names are unique",
+                           name);
             return;
         }
     }
@@ -300,10 +303,11 @@ static void read_workspace(struct gk_reader *r, const struct gk_json *json, stru
     memcpy(workspace->name, name, sizeof workspace->name);
     const char *dtype = gk_read_text(r, json, "dtype", GK_NAME_MAX, true);
     if (dtype && !gk_dtype_from_name(dtype, &workspace->dtype)) {
-        gk_reader_fail(r, "dtype", GK_INPUT,
-                       "\"%s\" is no element type; bf16, f16, e4m3, f32, f64, i8, i32, i64, u8, u32 "
-                       "are allowed",
-                       dtype);
+        gk_reader_fail(
+            r, "dtype", GK_INPUT,
+            "\"%s\" is no element type; bf16, f16, e4m3, f32, f64, i8, i32, i64, u8, u32 "
+            "are allowed",
+            dtype);
     }
     workspace->extent = gk_read_expr(r, json, "extent", t->scope, GK_WANT_INT, true);
     workspace->align = gk_read_expr(r, json, "align", t->scope, GK_WANT_INT, false);
@@ -332,12 +336,14 @@ static bool is_cpp_type(const char *text)
     return size > 0 && size < GK_NAME_MAX && !isdigit((unsigned char)text[0]) && text[0] != ' ';
 }
 
-static void read_dtype_macros(struct gk_reader *r, const struct gk_json *json, struct gk_template *t)
+static void read_dtype_macros(struct gk_reader *r, const struct gk_json *json,
+                              struct gk_template *t)
 {
     const struct gk_json *object = gk_json_get(json, "dtype_macros");
     if (object && !gk_json_is(object, GK_JSON_OBJECT)) {
-        gk_reader_fail(r, "dtype_macros", GK_INPUT, "an object from element type to C++ type is "
-                                                    "allowed");
+        gk_reader_fail(r, "dtype_macros", GK_INPUT,
+                       "an object from element type to C++ type is "
+                       "allowed");
     }
     for (uint32_t i = 0; i < GK_DTYPE_COUNT; i++) {
         const char *type = gk_dtype_cpp((enum gk_dtype)i);
@@ -367,10 +373,11 @@ static void read_prefix(struct gk_reader *r, const struct gk_json *json, struct 
     const struct gk_json *prefix = gk_json_get(json, "macro_prefix");
     const char *text = gk_json_string(prefix, prefix ? "0" : "GK_"); /* "0": no prefix, reported */
     if (strlen(text) >= 32 || (text[0] != '\0' && !is_macro(text))) {
-        gk_reader_fail(r, "macro_prefix", GK_INPUT,
-                       "\"%.40s\"; \"\", or letters, digits and '_', at most 31 bytes, not beginning "
-                       "with a digit or \"__\", are allowed",
-                       text);
+        gk_reader_fail(
+            r, "macro_prefix", GK_INPUT,
+            "\"%.40s\"; \"\", or letters, digits and '_', at most 31 bytes, not beginning "
+            "with a digit or \"__\", are allowed",
+            text);
         text = "GK_";
     }
     (void)snprintf(t->macro_prefix, sizeof t->macro_prefix, "%s", text); /* at most 31 bytes */
@@ -400,7 +407,8 @@ static void read_after(struct gk_reader *r, const struct gk_json *json, struct g
         gk_reader_fail(r, "launch", GK_NOT_FOUND, "\"%s\" is no launch of this template", launch);
     }
     if (!gk_json_get(json, "why")) {
-        gk_reader_fail(r, NULL, GK_INPUT, "\"why\" is missing; a reason people can act on is needed");
+        gk_reader_fail(r, NULL, GK_INPUT,
+                       "\"why\" is missing; a reason people can act on is needed");
     }
 }
 
@@ -468,14 +476,16 @@ static void read_grids(struct gk_reader *r, const struct gk_json *json, struct g
 
 /* ------------------------------------------------------------------ the file */
 
-/* include_dirs are kept relative to the catalog's root, as a compiler that unpacked it needs them. */
-static void read_include_dirs(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
-                              const struct gk_reach *reach, struct gk_reach *own,
-                              struct gk_template *t, char ***dirs_out, uint32_t *count_out)
+/* include_dirs are kept relative to the catalog's root, as a compiler that unpacked it needs them.
+ */
+static void read_include_dirs(struct gk_reader *r, const struct gk_json *json,
+                              const struct gk_op *op, const struct gk_reach *reach,
+                              struct gk_reach *own, struct gk_template *t, char ***dirs_out,
+                              uint32_t *count_out)
 {
-    uint32_t count =
-        read_texts(r, json, "include_dirs", 0, GK_INCLUDE_DIRS_MAX, gk_path_is_legal,
-                   "a relative path below this file's folder, without \"..\", is allowed", dirs_out);
+    uint32_t count = read_texts(
+        r, json, "include_dirs", 0, GK_INCLUDE_DIRS_MAX, gk_path_is_legal,
+        "a relative path below this file's folder, without \"..\", is allowed", dirs_out);
     *count_out = count;
     *own = *reach;
     own->include_dirs = (const char *const *)*dirs_out;
@@ -493,10 +503,11 @@ static void read_include_dirs(struct gk_reader *r, const struct gk_json *json, c
 void gk_template_read(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
                       const struct gk_reach *reach, struct gk_template *t)
 {
-    static const char *const keys[] = {
-        "template", "op", "source", "archs", "params", "derived", "constraints", "after_compile",
-        "bake", "workspaces", "tensor_maps", "launches", "options", "include_dirs", "dtype_macros",
-        "macro_prefix", NULL};
+    static const char *const keys[] = {"template", "op",           "source",       "archs",
+                                       "params",   "derived",      "constraints",  "after_compile",
+                                       "bake",     "workspaces",   "tensor_maps",  "launches",
+                                       "options",  "include_dirs", "dtype_macros", "macro_prefix",
+                                       NULL};
     char **dirs = NULL, name[GK_NAME_MAX];
     uint32_t dir_count = 0, before = r->errors;
     struct gk_reach own;

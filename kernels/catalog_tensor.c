@@ -87,7 +87,7 @@ static void read_generator(struct gk_reader *r, const struct gk_json *json, cons
     for (size_t i = 0; form->args[i]; i++) {
         keys[count++] = form->args[i];
     }
-    keys[count] = form->series; /* or the end */
+    keys[count] = form->series;        /* or the end */
     (void)gk_read_keys(r, json, keys); /* an object: checked above */
     gen->kind = form->kind;
     for (uint32_t i = 0; form->args[i]; i++) {
@@ -148,10 +148,11 @@ static void read_dtype_ref(struct gk_reader *r, const struct gk_json *json, cons
     }
     if (text[0] != '=') {
         if (!gk_dtype_from_name(text, &ref->dtype)) {
-            gk_reader_fail(r, "dtype", GK_INPUT,
-                           "\"%s\" is no element type; bf16, f16, e4m3, f32, f64, i8, i32, i64, u8, "
-                           "u32 or \"=FIELD\" is allowed",
-                           text);
+            gk_reader_fail(
+                r, "dtype", GK_INPUT,
+                "\"%s\" is no element type; bf16, f16, e4m3, f32, f64, i8, i32, i64, u8, "
+                "u32 or \"=FIELD\" is allowed",
+                text);
         }
         return;
     }
@@ -184,10 +185,10 @@ static void read_layout(struct gk_reader *r, const struct gk_json *json, const s
                         struct gk_tensor *tensor)
 {
     const struct gk_scope *scope = op->fields.scope;
-    tensor->rank = gk_read_exprs(r, json, "extents", scope, 0, GK_TENSOR_RANK_MAX, true,
-                                 tensor->extents);
-    uint32_t strides = gk_read_exprs(r, json, "strides", scope, 0, GK_TENSOR_RANK_MAX, false,
-                                     tensor->strides);
+    tensor->rank =
+        gk_read_exprs(r, json, "extents", scope, 0, GK_TENSOR_RANK_MAX, true, tensor->extents);
+    uint32_t strides =
+        gk_read_exprs(r, json, "strides", scope, 0, GK_TENSOR_RANK_MAX, false, tensor->strides);
     if (gk_json_get(json, "strides") && strides != tensor->rank) {
         gk_reader_fail(r, "strides", GK_INPUT, "%" PRIu32 " of them for %" PRIu32 " extents",
                        strides, tensor->rank);
@@ -199,8 +200,8 @@ static void read_layout(struct gk_reader *r, const struct gk_json *json, const s
 
 static void read_tensor(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
 {
-    static const char *const keys[] = {"name", "role", "dtype", "extents", "strides", "offset",
-                                       "align", "when", "gen", "rows", NULL};
+    static const char *const keys[] = {"name",  "role", "dtype", "extents", "strides", "offset",
+                                       "align", "when", "gen",   "rows",    NULL};
     static const char *const roles[] = {"in", "out", "inout", NULL};
     char name[GK_NAME_MAX];
     if (!gk_read_keys(r, json, keys) || !gk_read_name(r, json, "name", sizeof name, name)) {

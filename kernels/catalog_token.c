@@ -1,11 +1,12 @@
 /*
  * Tokens and #include lines of one source file.
  *
- * Two files with the same tokens compile to the same code, so identity is a hash over tokens: comments,
- * white space and line continuations do not count, while strings, character constants and raw strings
- * count byte by byte. Where the preprocessor does see white space, so do we: the end of a directive is
- * a token of its own, and `#define F(x)` differs from `#define F (x)`. (What a macro's # operator
- * makes of white space, and __LINE__, are the known exceptions; docs/formats.md says so.)
+ * Two files with the same tokens compile to the same code, so identity is a hash over tokens:
+ * comments, white space and line continuations do not count, while strings, character constants and
+ * raw strings count byte by byte. Where the preprocessor does see white space, so do we: the end of
+ * a directive is a token of its own, and `#define F(x)` differs from `#define F (x)`. (What a
+ * macro's # operator makes of white space, and __LINE__, are the known exceptions; docs/formats.md
+ * says so.)
  *
  * Works on any bytes, always ends, and never reads past the text.
  */
@@ -24,7 +25,7 @@ struct scanner {
     struct gk_source *source;
     const char *at, *end;
     uint32_t line;
-    bool line_start;           /* only white space and comments since the last new line */
+    bool line_start; /* only white space and comments since the last new line */
     enum directive directive;
     struct gk_buf token;
     struct gk_hasher hasher;
@@ -160,7 +161,8 @@ static void take_raw_string(struct scanner *s)
     s->at = p;
 }
 
-/* A number by the preprocessor's rule: digits, letters, '.', ' between digits, exponents with signs. */
+/* A number by the preprocessor's rule: digits, letters, '.', ' between digits, exponents with
+ * signs. */
 static void take_number(struct scanner *s)
 {
     char last = '\0';
@@ -217,10 +219,11 @@ static void scan_include(struct scanner *s)
     char open = peek(s);
     char close = open == '<' ? '>' : '"';
     if (s->at >= s->end || (open != '<' && open != '"')) {
-        s->status = gk_fail(s->err, GK_INPUT,
-                            "line %u: #include of a macro; a name in \"\" or <> is allowed, so that "
-                            "the file can travel with the source",
-                            s->line);
+        s->status =
+            gk_fail(s->err, GK_INPUT,
+                    "line %u: #include of a macro; a name in \"\" or <> is allowed, so that "
+                    "the file can travel with the source",
+                    s->line);
         return;
     }
     take(s);
@@ -255,9 +258,9 @@ static void scan_word(struct scanner *s)
         emit(s);
         return;
     }
-    bool includes = s->directive == HASH &&
-                    (strcmp(word, "include") == 0 || strcmp(word, "include_next") == 0 ||
-                     strcmp(word, "import") == 0);
+    bool includes =
+        s->directive == HASH && (strcmp(word, "include") == 0 ||
+                                 strcmp(word, "include_next") == 0 || strcmp(word, "import") == 0);
     bool defines = s->directive == HASH && strcmp(word, "define") == 0;
     bool named = s->directive == DEFINE;
     emit(s);
@@ -276,11 +279,11 @@ static void scan_word(struct scanner *s)
 
 static void scan_punctuation(struct scanner *s)
 {
-    /* One character a token would let "+ +" pass for "++": longest match over the pairs that exist, and
-     * runs of the same token are told apart by their parts. */
-    static const char *const pairs[] = {"++", "--", "->", "<<", ">>", "<=", ">=", "==", "!=", "&&",
-                                        "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "::",
-                                        "##", ".*", "<:", ":>", "<%", "%>", "%:"};
+    /* One character a token would let "+ +" pass for "++": longest match over the pairs that exist,
+     * and runs of the same token are told apart by their parts. */
+    static const char *const pairs[] = {
+        "++", "--", "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=",
+        "/=", "%=", "&=", "|=", "^=", "::", "##", ".*", "<:", ":>", "<%", "%>", "%:"};
     char c = *s->at, next = peek_second(s);
     take(s);
     for (size_t i = 0; i < GK_ARRAY_COUNT(pairs); i++) {

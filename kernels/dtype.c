@@ -8,10 +8,11 @@ static const struct {
     uint32_t bytes;
     double roundoff; /* half a unit in the last place of 1; 0: no rounding */
 } dtypes[GK_DTYPE_COUNT] = {
-    [GK_BF16] = {"bf16", 2, 0x1p-8}, [GK_F16] = {"f16", 2, 0x1p-11}, [GK_E4M3] = {"e4m3", 1, 0x1p-4},
-    [GK_F32] = {"f32", 4, 0x1p-24},  [GK_F64] = {"f64", 8, 0x1p-53}, [GK_I8] = {"i8", 1, 0},
-    [GK_I32] = {"i32", 4, 0},        [GK_I64] = {"i64", 8, 0},       [GK_U8] = {"u8", 1, 0},
-    [GK_U32] = {"u32", 4, 0},
+    [GK_BF16] = {"bf16", 2, 0x1p-8}, [GK_F16] = {"f16", 2, 0x1p-11},
+    [GK_E4M3] = {"e4m3", 1, 0x1p-4}, [GK_F32] = {"f32", 4, 0x1p-24},
+    [GK_F64] = {"f64", 8, 0x1p-53},  [GK_I8] = {"i8", 1, 0},
+    [GK_I32] = {"i32", 4, 0},        [GK_I64] = {"i64", 8, 0},
+    [GK_U8] = {"u8", 1, 0},          [GK_U32] = {"u32", 4, 0},
 };
 
 const char *gk_dtype_name(enum gk_dtype dtype)

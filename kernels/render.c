@@ -1,9 +1,9 @@
 /*
  * Plans: every number of a trial, from expressions. See render.h. Pure; any thread.
  *
- * The order is that of what depends on what: slots (problem, device, config, rules), tensors, then maps
- * and workspaces (render_tensor.c), then launches (render_launch.c). Grids that read k.* wait for
- * gk_plan_refine().
+ * The order is that of what depends on what: slots (problem, device, config, rules), tensors, then
+ * maps and workspaces (render_tensor.c), then launches (render_launch.c). Grids that read k.* wait
+ * for gk_plan_refine().
  */
 #include "kernels/render.h"
 
@@ -210,8 +210,7 @@ enum gk_status gk_plan_tolerance(const struct gk_plan *plan, uint32_t tensor, do
     const char *name = plan->op->tensors[tensor].name;
     for (uint32_t i = 0; i < tolerance->term_count; i++) {
         double c = 0;
-        enum gk_status status =
-            gk_expr_eval_real(tolerance->terms[i].c, plan->slots, &c, err);
+        enum gk_status status = gk_expr_eval_real(tolerance->terms[i].c, plan->slots, &c, err);
         if (status == GK_OK && !(c >= 0)) {
             status = gk_fail(err, GK_RANGE, "c is %g; 0 and more is allowed", c);
         }

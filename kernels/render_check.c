@@ -12,8 +12,8 @@
 static const int64_t block_max[3] = {1024, 1024, 64};
 #define CLUSTER_PORTABLE_MAX 8
 
-enum gk_status gk_dimension_check(const struct gk_launch_def *launch, const char *what, uint32_t axis,
-                                  int64_t value, int64_t limit, struct gk_err *err)
+enum gk_status gk_dimension_check(const struct gk_launch_def *launch, const char *what,
+                                  uint32_t axis, int64_t value, int64_t limit, struct gk_err *err)
 {
     if (value >= 1 && value <= limit) {
         return GK_OK;
@@ -35,8 +35,8 @@ static enum gk_status check_cluster(const struct gk_plan_launch *launch,
     limit = portable ? CLUSTER_PORTABLE_MAX : limit;
     if (blocks > limit) {
         return gk_fail(err, GK_LIMIT,
-                       "launch %s: a cluster of %" PRId64 " blocks; at most %" PRId64 " on %s%s", name,
-                       blocks, limit, dev->target,
+                       "launch %s: a cluster of %" PRId64 " blocks; at most %" PRId64 " on %s%s",
+                       name, blocks, limit, dev->target,
                        portable ? " without the attribute nonportable_cluster" : "");
     }
     for (uint32_t i = 0; i < 3; i++) {
@@ -117,7 +117,9 @@ static enum gk_status encode_integer(enum gk_scalar scalar, int64_t value, const
     if ((is_i32 && (value < INT32_MIN || value > INT32_MAX)) ||
         (is_u32 && (value < 0 || value > UINT32_MAX)) || (scalar == GK_SCALAR_U64 && value < 0)) {
         return gk_fail(err, GK_RANGE, "%s: %" PRId64 " does not fit %s", where, value,
-                       is_i32 ? "i32" : is_u32 ? "u32" : "u64");
+                       is_i32   ? "i32"
+                       : is_u32 ? "u32"
+                                : "u64");
     }
     arg->size = is_i32 || is_u32 ? 4 : 8;
     arg->bits = (uint64_t)value;

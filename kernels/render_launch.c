@@ -22,28 +22,28 @@ static enum gk_status render_args(const struct gk_plan *plan, struct gk_plan_lau
             arg->size = 128;
         } else if (from->kind == GK_ARG_WORKSPACE) {
             status = gk_render_eval(plan, err, from->expr, 0, &arg->byte_offset,
-                          "launch %s: argument %" PRIu32 ": offset", def->name, i);
+                                    "launch %s: argument %" PRIu32 ": offset", def->name, i);
             const struct gk_plan_workspace *workspace = &plan->workspaces[from->index];
             if (status == GK_OK && workspace->present &&
                 (arg->byte_offset < 0 || arg->byte_offset > workspace->bytes)) {
-                status = gk_fail(err, GK_RANGE,
-                                 "launch %s: argument %" PRIu32 ": offset is %" PRId64
-                                 "; workspace %s has %" PRId64 " bytes",
-                                 def->name, i, arg->byte_offset, workspace->def->name,
-                                 workspace->bytes);
+                status =
+                    gk_fail(err, GK_RANGE,
+                            "launch %s: argument %" PRIu32 ": offset is %" PRId64
+                            "; workspace %s has %" PRId64 " bytes",
+                            def->name, i, arg->byte_offset, workspace->def->name, workspace->bytes);
             }
         } else if (from->kind == GK_ARG_VALUE) {
             char where[160];
             union gk_value value = {.i = 0};
-            (void)snprintf(where, sizeof where, "launch %s: argument %" PRIu32 " (%.40s)", def->name,
-                           i, gk_expr_text(from->expr)); /* a cut name still helps */
+            (void)snprintf(where, sizeof where, "launch %s: argument %" PRIu32 " (%.40s)",
+                           def->name, i, gk_expr_text(from->expr)); /* a cut name still helps */
             struct gk_err inner = {0};
             status = gk_expr_eval(from->expr, plan->slots, &value, &inner);
             if (status != GK_OK) {
                 return gk_fail(err, status, "%s: %s", where, inner.text);
             }
-            status = gk_scalar_encode(from->scalar, gk_expr_type(from->expr) == GK_VALUE_REAL, value,
-                                      where, arg, err);
+            status = gk_scalar_encode(from->scalar, gk_expr_type(from->expr) == GK_VALUE_REAL,
+                                      value, where, arg, err);
         }
         if (status != GK_OK) {
             return status;
@@ -72,8 +72,8 @@ static enum gk_status render_three(const struct gk_plan *plan, const struct gk_l
 {
     for (uint32_t i = 0; i < 3; i++) {
         int64_t value = 1;
-        enum gk_status status = gk_render_eval(plan, err, exprs[i], 1, &value, "launch %s: %s.%c", def->name, what,
-                                     (char)('x' + i));
+        enum gk_status status = gk_render_eval(plan, err, exprs[i], 1, &value, "launch %s: %s.%c",
+                                               def->name, what, (char)('x' + i));
         if (status == GK_OK) {
             status = gk_dimension_check(def, what, i, value, limits[i], err);
         }
@@ -106,16 +106,17 @@ static enum gk_status render_shape(struct gk_plan *plan, struct gk_plan_launch *
         status = gk_render_eval(plan, err, def->smem, 0, &smem, "launch %s: smem", def->name);
     }
     if (status == GK_OK && (smem < 0 || smem > INT32_MAX)) {
-        status = gk_fail(err, GK_LIMIT, "launch %s: %" PRId64 " bytes of shared memory",
-                         def->name, smem);
+        status = gk_fail(err, GK_LIMIT, "launch %s: %" PRId64 " bytes of shared memory", def->name,
+                         smem);
     }
     if (status == GK_OK) {
-        status = gk_render_eval(plan, err, def->carveout, -1, &carveout, "launch %s: carveout", def->name);
+        status = gk_render_eval(plan, err, def->carveout, -1, &carveout, "launch %s: carveout",
+                                def->name);
     }
     if (status == GK_OK && (carveout < -1 || carveout > 100)) {
         status = gk_fail(err, GK_RANGE,
-                         "launch %s: carveout is %" PRId64 "; 0 to 100 percent is allowed", def->name,
-                         carveout);
+                         "launch %s: carveout is %" PRId64 "; 0 to 100 percent is allowed",
+                         def->name, carveout);
     }
     if (status != GK_OK) {
         return status;
@@ -189,8 +190,8 @@ enum gk_status gk_render_launch(struct gk_plan *plan, uint32_t index,
         status = check_args(plan, launch, err);
     }
     if (status == GK_OK) {
-        status = gk_catalog_defines(plan->op, plan->template_, index, problem, config, plan->dev.target,
-                                    &launch->defines, &launch->define_count, err);
+        status = gk_catalog_defines(plan->op, plan->template_, index, problem, config,
+                                    plan->dev.target, &launch->defines, &launch->define_count, err);
     }
     if (status == GK_OK) {
         launch->module_key = module_key(plan, launch);

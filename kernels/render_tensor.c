@@ -24,8 +24,8 @@ static enum gk_dtype resolve_dtype(const struct gk_plan *plan, const struct gk_d
 static enum gk_status fail_tensor(const struct gk_tensor *def, const char *what, uint32_t axis,
                                   int64_t value, const char *allowed, struct gk_err *err)
 {
-    return gk_fail(err, GK_RANGE, "tensor %s: %s %" PRIu32 " is %" PRId64 "; %s", def->name,
-                   what, axis, value, allowed);
+    return gk_fail(err, GK_RANGE, "tensor %s: %s %" PRIu32 " is %" PRId64 "; %s", def->name, what,
+                   axis, value, allowed);
 }
 
 /* Extents, and strides as given or packed. */
@@ -37,19 +37,18 @@ static enum gk_status render_layout(const struct gk_plan *plan, struct gk_plan_t
     tensor->elements = 1;
     for (uint32_t i = tensor->rank; i-- > 0;) {
         enum gk_status status = gk_render_eval(plan, err, def->extents[i], 1, &tensor->extents[i],
-                                     "tensor %s: extent %" PRIu32, def->name, i);
+                                               "tensor %s: extent %" PRIu32, def->name, i);
         if (status == GK_OK && (tensor->extents[i] < 0 || tensor->extents[i] > GK_EXTENT_MAX)) {
-            status = fail_tensor(def, "extent", i, tensor->extents[i],
-                                 "0 to 2^40 is allowed", err);
+            status = fail_tensor(def, "extent", i, tensor->extents[i], "0 to 2^40 is allowed", err);
         }
         tensor->strides[i] = tensor->elements;
         if (status == GK_OK && !packed) {
             status = gk_render_eval(plan, err, def->strides[i], 1, &tensor->strides[i],
-                          "tensor %s: stride %" PRIu32, def->name, i);
+                                    "tensor %s: stride %" PRIu32, def->name, i);
         }
         if (status == GK_OK && tensor->strides[i] < 0) {
-            status = fail_tensor(def, "stride", i, tensor->strides[i],
-                                 "0 and more is allowed", err);
+            status =
+                fail_tensor(def, "stride", i, tensor->strides[i], "0 and more is allowed", err);
         }
         if (status == GK_OK &&
             __builtin_mul_overflow(tensor->elements, tensor->extents[i], &tensor->elements)) {
@@ -76,9 +75,9 @@ static enum gk_status render_span(const struct gk_device_props *dev, struct gk_p
     int64_t bytes = 0;
     over = over || __builtin_mul_overflow(span, (int64_t)gk_dtype_bytes(tensor->dtype), &bytes);
     if (over || bytes > dev->mem_bytes) {
-        return gk_fail(err, GK_LIMIT,
-                       "tensor %s: %s%" PRId64 " bytes; the device has %" PRId64, tensor->def->name,
-                       over ? "over " : "", over ? INT64_MAX : bytes, dev->mem_bytes);
+        return gk_fail(err, GK_LIMIT, "tensor %s: %s%" PRId64 " bytes; the device has %" PRId64,
+                       tensor->def->name, over ? "over " : "", over ? INT64_MAX : bytes,
+                       dev->mem_bytes);
     }
     tensor->span = span;
     return GK_OK;
@@ -95,18 +94,19 @@ enum gk_status gk_render_tensor(const struct gk_plan *plan, const struct gk_tens
     if (status != GK_OK || !tensor->present) {
         return status;
     }
-    status = gk_render_eval(plan, err, def->offset, 0, &tensor->offset, "tensor %s: offset", def->name);
+    status =
+        gk_render_eval(plan, err, def->offset, 0, &tensor->offset, "tensor %s: offset", def->name);
     if (status == GK_OK) {
-        status = gk_render_eval(plan, err, def->align, 256, &tensor->align, "tensor %s: align", def->name);
+        status = gk_render_eval(plan, err, def->align, 256, &tensor->align, "tensor %s: align",
+                                def->name);
     }
     if (status != GK_OK) {
         return status;
     }
     int64_t least = gk_dtype_bytes(tensor->dtype);
     if (tensor->offset < 0 || tensor->offset > GK_EXTENT_MAX) {
-        return gk_fail(err, GK_RANGE,
-                       "tensor %s: offset is %" PRId64 "; 0 to 2^40 is allowed", def->name,
-                       tensor->offset);
+        return gk_fail(err, GK_RANGE, "tensor %s: offset is %" PRId64 "; 0 to 2^40 is allowed",
+                       def->name, tensor->offset);
     }
     if (tensor->align < least || tensor->align > (1 << 20) ||
         (tensor->align & (tensor->align - 1)) != 0) {
@@ -137,22 +137,23 @@ static enum gk_status render_view(const struct gk_plan *plan, const struct gk_te
                        "\"when\"",
                        def->name, tensor->def->name);
     }
-    status = gk_render_eval(plan, err, def->offset, 0, &map->offset, "tensor map %s: offset", def->name);
+    status =
+        gk_render_eval(plan, err, def->offset, 0, &map->offset, "tensor map %s: offset", def->name);
     int64_t packed = gk_dtype_bytes(tensor->dtype);
     for (uint32_t i = 0; i < def->rank && status == GK_OK; i++) {
-        status = gk_render_eval(plan, err, def->dims[i], 1, &map->dims[i], "tensor map %s: dim %" PRIu32, def->name,
-                      i);
+        status = gk_render_eval(plan, err, def->dims[i], 1, &map->dims[i],
+                                "tensor map %s: dim %" PRIu32, def->name, i);
         if (status == GK_OK) {
-            status = gk_render_eval(plan, err, def->box[i], 1, &map->box[i], "tensor map %s: box %" PRIu32,
-                          def->name, i);
+            status = gk_render_eval(plan, err, def->box[i], 1, &map->box[i],
+                                    "tensor map %s: box %" PRIu32, def->name, i);
         }
         if (status == GK_OK) {
             status = gk_render_eval(plan, err, def->element_strides[i], 1, &map->element_strides[i],
-                          "tensor map %s: element stride %" PRIu32, def->name, i);
+                                    "tensor map %s: element stride %" PRIu32, def->name, i);
         }
         if (status == GK_OK) {
             status = gk_render_eval(plan, err, def->strides[i], packed, &map->strides[i],
-                          "tensor map %s: stride %" PRIu32, def->name, i);
+                                    "tensor map %s: stride %" PRIu32, def->name, i);
         }
         if (status == GK_OK && __builtin_mul_overflow(packed, map->dims[i], &packed)) {
             status = gk_fail(err, GK_RANGE, "tensor map %s: more than 2^63 bytes", def->name);
@@ -161,8 +162,8 @@ static enum gk_status render_view(const struct gk_plan *plan, const struct gk_te
     return status;
 }
 
-/* The corner of the view that lies farthest must still be in the tensor's buffer: a map that promises
- * more than was allocated reads another tensor's bytes without an error. */
+/* The corner of the view that lies farthest must still be in the tensor's buffer: a map that
+ * promises more than was allocated reads another tensor's bytes without an error. */
 static enum gk_status check_view(const struct gk_plan *plan, const struct gk_plan_map *map,
                                  struct gk_err *err)
 {
@@ -202,7 +203,8 @@ enum gk_status gk_render_workspace(const struct gk_plan *plan, const struct gk_w
     }
     status = gk_render_eval(plan, err, def->extent, 0, &extent, "workspace %s: extent", def->name);
     if (status == GK_OK) {
-        status = gk_render_eval(plan, err, def->align, 256, &workspace->align, "workspace %s: align", def->name);
+        status = gk_render_eval(plan, err, def->align, 256, &workspace->align,
+                                "workspace %s: align", def->name);
     }
     if (status != GK_OK) {
         return status;

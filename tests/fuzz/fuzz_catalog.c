@@ -1,5 +1,5 @@
-/* op.json, kernel.json and sources from strangers. What is refused says why and where; what is accepted
- * makes a space, and a plan or a named reason against one. */
+/* op.json, kernel.json and sources from strangers. What is refused says why and where; what is
+ * accepted makes a space, and a plan or a named reason against one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ static struct gk_catalog *toy; /* made once: a target has no tear-down */
 
 static void try_plan(const struct gk_op *op, const struct gk_template *t)
 {
-    static const char *const problems[] = {"scale{\"N\":1000}", "scale{\"N\":0,\"dtype\":\"bf16\"}"};
+    static const char *const problems[] = {"scale{\"N\":1000}",
+                                           "scale{\"N\":0,\"dtype\":\"bf16\"}"};
     struct gk_device_props dev;
     struct gk_err err = {0};
     GK_ASSERT(gk_device_props_builtin("emu:sm_90a", &dev, &err) == GK_OK);

@@ -2,8 +2,8 @@
  * The catalog over fixtures: good folders, broken files against golden messages, identity, bundles,
  * targets.
  *
- * GK_UPDATE_GOLDEN=1 in the environment rewrites the expected messages; read the difference before it
- * is committed.
+ * GK_UPDATE_GOLDEN=1 in the environment rewrites the expected messages; read the difference before
+ * it is committed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,7 +122,8 @@ static void unknown_ops_are_named(void **state)
 {
     (void)state;
     char *text = messages_of(DATA "toy", "gemmm");
-    assert_contains(text, "\"gemmm\" is no op, no family and no *.kernel.json file; ops of toy: scale");
+    assert_contains(text,
+                    "\"gemmm\" is no op, no family and no *.kernel.json file; ops of toy: scale");
     free(text);
     text = messages_of(DATA "nowhere", "gemm");
     assert_contains(text, "nowhere");
@@ -161,8 +162,8 @@ static void families_and_users_load(void **state)
 static void the_example_loads(void **state)
 {
     (void)state;
-    struct gk_catalog *catalog = load(GK_SOURCE_DIR "/kernels", GK_SOURCE_DIR
-                                      "/examples/vector_add/vector_add.kernel.json");
+    struct gk_catalog *catalog =
+        load(GK_SOURCE_DIR "/kernels", GK_SOURCE_DIR "/examples/vector_add/vector_add.kernel.json");
     assert_non_null(gk_catalog_find(catalog, "vector_add"));
     gk_catalog_destroy(catalog);
 }
@@ -267,10 +268,13 @@ static void hostile_bundles_are_refused(void **state)
     } cases[] = {
         {"{}", "\"files\" is missing"},
         {"{\"files\":[],\"id\":\"\"}", "0 files; 1 to"},
-        {"{\"files\":[{\"path\":\"../x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}", "\"../x\" is no path"},
-        {"{\"files\":[{\"path\":\"/x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}", "\"/x\" is no path"},
+        {"{\"files\":[{\"path\":\"../x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}",
+         "\"../x\" is no path"},
+        {"{\"files\":[{\"path\":\"/x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}",
+         "\"/x\" is no path"},
         {"{\"files\":[{\"path\":\"a//x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}", "is no path"},
-        {"{\"files\":[{\"path\":\"x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}", "\"0\" is no hash"},
+        {"{\"files\":[{\"path\":\"x\",\"hash\":\"0\",\"size\":1}],\"id\":\"\"}",
+         "\"0\" is no hash"},
         {"{\"files\":[{\"path\":\"x\",\"hash\":\"0\",\"size\":-1}],\"id\":\"\"}", "\"size\" is -1"},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
@@ -337,11 +341,14 @@ static void identity_is_what_the_page_says(void **state)
         {"scale_plain.kernel.json", "64,", "32, 64,", true},
         {"scale_plain.kernel.json", "less than one block of work", "no work", true},
         {"scale_plain.kernel.json", "N >= each", "N > each", true},
-        {"scale_plain.kernel.json", "\"kernel\": \"scale_plain\"", "\"doc\": \"x\", \"kernel\": \"scale_plain\"", true},
+        {"scale_plain.kernel.json", "\"kernel\": \"scale_plain\"",
+         "\"doc\": \"x\", \"kernel\": \"scale_plain\"", true},
         {"scale_plain.kernel.json", "THREADS * UNROLL", "UNROLL * THREADS", false},
         {"scale_plain.kernel.json", "\"type\": \"i64\"", "\"type\": \"i32\"", false},
-        {"scale_plain.kernel.json", "\"name\": \"KIND\"", "\"name\": \"KIND\", \"macro\": \"KIND\"", false},
-        {"scale_plain.kernel.json", "\"archs\"", "\"options\": [\"-use_fast_math\"], \"archs\"", false},
+        {"scale_plain.kernel.json", "\"name\": \"KIND\"", "\"name\": \"KIND\", \"macro\": \"KIND\"",
+         false},
+        {"scale_plain.kernel.json", "\"archs\"", "\"options\": [\"-use_fast_math\"], \"archs\"",
+         false},
     };
     char folder[] = "catalog_hash_XXXXXX";
     assert_non_null(mkdtemp(folder));

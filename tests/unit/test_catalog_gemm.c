@@ -1,4 +1,5 @@
-/* The built-in GEMM family through the whole catalog: load, space, default, defines, plan, bundle. */
+/* The built-in GEMM family through the whole catalog: load, space, default, defines, plan, bundle.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,8 +176,7 @@ static void reference_renders(void **state)
 static void unserved_problem_names_the_reason(void **state)
 {
     (void)state;
-    struct gk_problem problem =
-        problem_of("gemm{\"K\":64,\"M\":64,\"N\":64,\"dtype\":\"e4m3\"}");
+    struct gk_problem problem = problem_of("gemm{\"K\":64,\"M\":64,\"N\":64,\"dtype\":\"e4m3\"}");
     struct gk_err err = {0};
     assert_status(gk_catalog_serves(op, &problem, &err), GK_INPUT, err);
     assert_contains(err.text, "gemm_mma: constraint dtype_16_bit");
@@ -205,8 +205,9 @@ static void there_is_always_a_default(void **state)
                 uint32_t tree = 0;
                 assert_ok(gk_catalog_space(op, &problem, &dev, &def, &err), err);
                 assert_ok(gk_catalog_default(op, &problem, &def, &config, &tree, &err), err);
-                assert_ok(gk_plan_render(op, &op->templates[0], &problem, &config, &dev, &plan, &err),
-                          err);
+                assert_ok(
+                    gk_plan_render(op, &op->templates[0], &problem, &config, &dev, &plan, &err),
+                    err);
                 gk_plan_fini(&plan);
                 gk_space_def_fini(&def);
                 gk_problem_fini(&problem);

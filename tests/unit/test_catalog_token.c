@@ -121,9 +121,10 @@ static void includes_are_found(void **state)
 static void ends_of_text_are_safe(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"\"", "'", "\"\\", "R\"", "R\"(", "R\"(a)", "/", "/*", "/**",
-                                        "\\", "\\\n", "#", "#include", "#include ", "#include <",
-                                        "#include \"", "#define", "#define A", "1'", "1e+", ".", "$"};
+    static const char *const texts[] = {
+        "\"",      "'",         "\"\\", "R\"", "R\"(",     "R\"(a)",    "/",          "/*",
+        "/**",     "\\",        "\\\n", "#",   "#include", "#include ", "#include <", "#include \"",
+        "#define", "#define A", "1'",   "1e+", ".",        "$"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(texts); i++) {
         struct gk_source *source = calloc(1, sizeof *source);
         assert_non_null(source);

@@ -1,6 +1,6 @@
 /*
- * Plans over the fixtures: the numbers of a TMA + cluster GEMM and of a paged split-KV pipeline, the
- * hardware's rules for tensor maps by name, and every edge of the renderer.
+ * Plans over the fixtures: the numbers of a TMA + cluster GEMM and of a paged split-KV pipeline,
+ * the hardware's rules for tensor maps by name, and every edge of the renderer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,9 +204,8 @@ static void rules_over_parameters_refuse_the_config(void **state)
 
 /* ------------------------------------------------------------------ paged split-KV decode */
 
-#define DECODE                                                                                     \
-    "\"batch\":3,\"kv_heads\":8,\"kv_len\":[0,17,4096]"
-#define SPLIT "paged_split{\"BN\":16,\"LOAD\":\"cp_async\",\"WARPS\":4,\"WAVES\":1}"
+#define DECODE "\"batch\":3,\"kv_heads\":8,\"kv_len\":[0,17,4096]"
+#define SPLIT  "paged_split{\"BN\":16,\"LOAD\":\"cp_async\",\"WARPS\":4,\"WAVES\":1}"
 
 static void decode_pipeline_has_the_right_numbers(void **state)
 {
@@ -262,11 +261,14 @@ static void decode_pipeline_has_the_right_numbers(void **state)
     assert_int_equal(plan->tensors[5].extents[0], 4);
     assert_true(plan->tensors[6].present && plan->tensors[8].present);
     double value = 0;
-    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[3].def->gen, 0, -1, &value, &b.err), b.err);
+    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[3].def->gen, 0, -1, &value, &b.err),
+              b.err);
     assert_true(value == 294);
-    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[3].def->gen, 1, -1, &value, &b.err), b.err);
+    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[3].def->gen, 1, -1, &value, &b.err),
+              b.err);
     assert_true(value == 16);
-    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[0].def->gen, 0, 1.0, &value, &b.err), b.err);
+    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[0].def->gen, 0, 1.0, &value, &b.err),
+              b.err);
     assert_true(value == 1.0);
 
     assert_string_equal(define_of(split, "N_WARPS"), "4");
@@ -281,7 +283,8 @@ static void decode_pipeline_has_the_right_numbers(void **state)
     assert_string_equal(define_of(schedule, "DEC_BN"), "16");
     assert_null(define_of(combine, "DEC_BN"));
 
-    struct gk_kernel_facts facts[3] = {{.blocks_per_sm = 8}, {.blocks_per_sm = 3}, {.blocks_per_sm = 8}};
+    struct gk_kernel_facts facts[3] = {
+        {.blocks_per_sm = 8}, {.blocks_per_sm = 3}, {.blocks_per_sm = 8}};
     assert_ok(gk_plan_refine(&b.plan, facts, &b.err), b.err);
     assert_three(split->grid, 24, 1, 1);
     assert_false(plan->needs_k);
@@ -341,7 +344,8 @@ static void equal_code_has_equal_keys(void **state)
         keys[i] = b.plan.launches[i].module_key;
     }
     assert_false(gk_hash_equal(&keys[0], &keys[1])); /* one source, two kernels */
-    bench_problem(&b, "attention_decode{\"batch\":1,\"kv_heads\":8,\"kv_len\":[9000],\"page_size\":32}");
+    bench_problem(
+        &b, "attention_decode{\"batch\":1,\"kv_heads\":8,\"kv_len\":[9000],\"page_size\":32}");
     assert_ok(render(&b, &config), b.err);
     for (int i = 0; i < 3; i++) {
         assert_true(gk_hash_equal(&keys[i], &b.plan.launches[i].module_key));
@@ -378,8 +382,9 @@ static void every_edge_is_refused_by_name(void **state)
         {"BOX", 32, GK_INPUT, "constraint tensor_map.x_map.inner_box_swizzle: "},
         {"STEP", 9, GK_INPUT, "constraint tensor_map.x_map.element_stride_8: "},
         {"ROWS", 0, GK_INPUT, "constraint tensor_map.x_map.dim_2_32: "},
-        {"ROWS", 200, GK_INPUT, "constraint tensor_map.x_map.inside: the view ends at byte 12800 of "
-                                "tensor x, which has 4000"},
+        {"ROWS", 200, GK_INPUT,
+         "constraint tensor_map.x_map.inside: the view ends at byte 12800 of "
+         "tensor x, which has 4000"},
         {"START", 2, GK_INPUT, "constraint tensor_map.x_map.address_16: "},
         {"DIV", 0, GK_RANGE, "derived name quotient: "},
         {"SCALE", INT64_C(3037000500), GK_RANGE, "derived name square: "},
@@ -390,10 +395,12 @@ static void every_edge_is_refused_by_name(void **state)
         {"BLOCK_Z", 65, GK_LIMIT, "launch edges: block.z is 65; 1 to 64 is allowed"},
         {"CLUSTER", 16, GK_LIMIT, "launch edges: a cluster of 16 blocks; at most 8 on sm_90a"},
         {"GRID_Y", 65536, GK_LIMIT, "launch edges: grid.y is 65536; 1 to 65535 is allowed"},
-        {"OFFSET", 4096, GK_RANGE, "launch edges: argument 1: offset is 4096; workspace scratch has "
-                                   "1024 bytes"},
+        {"OFFSET", 4096, GK_RANGE,
+         "launch edges: argument 1: offset is 4096; workspace scratch has "
+         "1024 bytes"},
         {"EXTENT", -1, GK_LIMIT, "workspace scratch: -1 elements of f32; 0 to 1073741824"},
-        {"EXTENT", INT64_C(4611686018427387904), GK_LIMIT, "workspace scratch: 4611686018427387904"},
+        {"EXTENT", INT64_C(4611686018427387904), GK_LIMIT,
+         "workspace scratch: 4611686018427387904"},
         {"CARVEOUT", 101, GK_RANGE, "launch edges: carveout is 101; 0 to 100 percent"},
         {"WITH_MAP", 1, GK_INPUT, "launch edges: argument 0: tensor map x_map does not exist"},
     };
@@ -444,8 +451,7 @@ static void every_problem_edge_is_refused_by_name(void **state)
         {"scale{\"N\":1099511627776}", GK_LIMIT, "tensor x: 4398046511104 bytes; the device has"},
         {"scale{\"N\":1000,\"a\":1e300}", GK_RANGE,
          "launch edges: argument 3 (a): 1e+300 does not fit f32"},
-        {"scale{\"N\":999}", GK_RANGE,
-         "launch edges: argument 4 (N - 1000): -1 does not fit u32"},
+        {"scale{\"N\":999}", GK_RANGE, "launch edges: argument 4 (N - 1000): -1 does not fit u32"},
     };
     struct bench b;
     bench_init(&b, DATA "toy", DATA "edges/edges.kernel.json", "emu:sm_90a", "scale{\"N\":1000}");
@@ -464,7 +470,8 @@ static void every_problem_edge_is_refused_by_name(void **state)
     }
     bench_problem(&b, "scale{\"N\":40,\"shift\":3}");
     right.values[0] = 64;
-    assert_status(render(&b, &right), GK_INPUT, b.err); /* align is an element here: no tensor map */
+    assert_status(render(&b, &right), GK_INPUT,
+                  b.err); /* align is an element here: no tensor map */
     assert_contains(b.err.text, "tensor_map.x_map.");
     bench_fini(&b);
 }
