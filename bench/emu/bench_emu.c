@@ -153,8 +153,13 @@ static void bench_gemm(struct bench *bench, const char *name, const char *stages
         uint64_t a, b, c;
         int32_t m, n, k;
         int32_t pad;
-    } params = {bench->a, bench->b, bench->c, (int32_t)bench->size, (int32_t)bench->size,
-                (int32_t)bench->size, 0};
+    } params = {bench->a,
+                bench->b,
+                bench->c,
+                (int32_t)bench->size,
+                (int32_t)bench->size,
+                (int32_t)bench->size,
+                0};
     struct gk_emu_launch launch = {.grid = {bench->size / 128, bench->size / 128, 1},
                                    .block = {256, 1, 1},
                                    .dynamic_smem_bytes = stage_count * 16384,
@@ -177,8 +182,14 @@ static void bench_reference(struct bench *bench)
         uint64_t a, b, value, magnitude;
         int32_t m, n, k;
         int32_t pad;
-    } params = {bench->a, bench->b, bench->value, bench->magnitude, (int32_t)bench->size,
-                (int32_t)bench->size, (int32_t)bench->size, 0};
+    } params = {bench->a,
+                bench->b,
+                bench->value,
+                bench->magnitude,
+                (int32_t)bench->size,
+                (int32_t)bench->size,
+                (int32_t)bench->size,
+                0};
     struct gk_emu_launch launch = {.grid = {(bench->size + 31) / 32, (bench->size + 7) / 8, 1},
                                    .block = {32, 8, 1},
                                    .params = &params,
@@ -187,8 +198,8 @@ static void bench_reference(struct bench *bench)
     double decode_s = 0;
     struct gk_emu_module *module = load(bench, "bench_reference.cu", NULL, &decode_s);
 
-    bench->total_s += run(bench, "reference, two fp64 sums", module, "bench_reference", &launch,
-                          decode_s);
+    bench->total_s +=
+        run(bench, "reference, two fp64 sums", module, "bench_reference", &launch, decode_s);
     gk_emu_module_unload(module);
 }
 

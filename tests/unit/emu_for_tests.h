@@ -33,15 +33,14 @@ enum gk_status rig_run(struct rig *rig, const char *kernel, unsigned count, cons
     rig_run(rig, kernel, (unsigned)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)),         \
             (uint64_t[]){__VA_ARGS__})
 /* Runs and fails the test with the report when the launch fails. */
-#define RIG_OK(rig, kernel, ...)                                                                   \
-    assert_ok(RIG_RUN(rig, kernel, __VA_ARGS__), (rig)->err)
+#define RIG_OK(rig, kernel, ...) assert_ok(RIG_RUN(rig, kernel, __VA_ARGS__), (rig)->err)
 /* Runs and wants this fault. */
 #define RIG_FAULT(rig, fault, kernel, ...)                                                         \
     do {                                                                                           \
         assert_int_equal(RIG_RUN(rig, kernel, __VA_ARGS__), GK_TRIAL);                             \
         if ((rig)->report.kind != GK_EMU_FAULT_##fault) {                                          \
-            fail_msg("fault %s, wanted " #fault ": %s",                                            \
-                     gk_emu_fault_name((rig)->report.kind), (rig)->report.text);                   \
+            fail_msg("fault %s, wanted " #fault ": %s", gk_emu_fault_name((rig)->report.kind),     \
+                     (rig)->report.text);                                                          \
         }                                                                                          \
     } while (0)
 

@@ -1,8 +1,8 @@
 /*
  * See emu_ops.h. Kinds: h w l are integers of 16, 32, 64 bits; f D are f32, f64; e b are f16, bf16;
  * E B are pairs of them; s is a shift amount or bit position; p is a predicate; q is a byte-like
- * small integer; y z are e4m3x2, e5m2x2; digits are exact values for matrices. A '~' at the end says
- * that the result is an approximation.
+ * small integer; y z are e4m3x2, e5m2x2; digits are exact values for matrices. A '~' at the end
+ * says that the result is an approximation.
  */
 #include "tests/unit/emu_ops.h"
 
@@ -505,7 +505,8 @@ static const struct emu_op OPS[] = {
      "{x1,x2,x3,%d}, {%a,%b,%c,%a}, {%c,%b}, "
      "{0f00000000,0f00000000,0f40000000,0f3f800000}; }",
      "f655"},
-    {"{ .reg .b64 x; mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {x,%d}, {%a}, {%b}, {%c,%c}; }",
+    {"{ .reg .b64 x; mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {x,%d}, {%a}, {%b}, {%c,%c}; "
+     "}",
      "D777"},
     /* approximations: special values are the hardware's, the rest within a few units */
     {"ex2.approx.f32 %d, %a;", "ff~"},
@@ -565,8 +566,10 @@ static void put_operand(struct gk_buf *text, char name, char kind, uint32_t step
     uint32_t bytes = kind_bytes(kind);
     uint64_t base = (uint64_t)kind_index(kind) * 2048;
 
-    gk_buf_printf(text, "  mad.lo.u32 %%i, %%t, %u, %u;\n  and.b32 %%i, %%i, 255;\n"
-                  "  mad.wide.u32 %%p, %%i, 8, %%in;\n", step, shift);
+    gk_buf_printf(text,
+                  "  mad.lo.u32 %%i, %%t, %u, %u;\n  and.b32 %%i, %%i, 255;\n"
+                  "  mad.wide.u32 %%p, %%i, 8, %%in;\n",
+                  step, shift);
     if (kind != 'p') {
         gk_buf_printf(text, "  .reg .b%u %%%c;\n", bytes * 8, name);
     }
@@ -594,7 +597,8 @@ static void put_operand(struct gk_buf *text, char name, char kind, uint32_t step
         gk_buf_printf(text, "  cvt.rn.f64.u32 %%%c, %%i;\n", name);
         break;
     case 'p':
-        gk_buf_printf(text, "  ld.global.u32 %%i, [%%p+%llu];\n  .reg .pred %%%c;\n"
+        gk_buf_printf(text,
+                      "  ld.global.u32 %%i, [%%p+%llu];\n  .reg .pred %%%c;\n"
                       "  and.b32 %%i, %%i, 1;\n  setp.ne.u32 %%%c, %%i, 0;\n",
                       (unsigned long long)base, name, name);
         break;
@@ -611,10 +615,12 @@ static void put_kernel(struct gk_buf *text, uint32_t index)
     const struct emu_op *op = &OPS[index];
     uint32_t bytes = kind_bytes(op->kinds[0]);
 
-    gk_buf_printf(text, ".visible .entry op_%u(.param .u64 input, .param .u64 output)\n{\n"
+    gk_buf_printf(text,
+                  ".visible .entry op_%u(.param .u64 input, .param .u64 output)\n{\n"
                   "  .reg .b32 %%t, %%i;\n  .reg .b64 %%in, %%out, %%p, %%long;\n"
                   "  ld.param.u64 %%in, [input];\n  ld.param.u64 %%out, [output];\n"
-                  "  mov.u32 %%t, %%tid.x;\n  mad.wide.u32 %%out, %%t, 8, %%out;\n", index);
+                  "  mov.u32 %%t, %%tid.x;\n  mad.wide.u32 %%out, %%t, 8, %%out;\n",
+                  index);
     for (uint32_t i = 1; op->kinds[i] && op->kinds[i] != '~'; i++) {
         char name = (char)('a' + (i - 1));
 
@@ -624,8 +630,9 @@ static void put_kernel(struct gk_buf *text, uint32_t index)
         gk_buf_printf(text, "  .reg .pred %%d;\n  %s\n  selp.b64 %%long, 1, 0, %%d;\n", op->text);
     } else {
         gk_buf_printf(text, "  .reg .b%u %%d;\n  %s\n", bytes * 8, op->text);
-        gk_buf_printf(text, bytes == 8 ? "  mov.b64 %%long, %%d;\n"
-                                       : "  cvt.u64.u%u %%long, %%d;\n", bytes * 8);
+        gk_buf_printf(text,
+                      bytes == 8 ? "  mov.b64 %%long, %%d;\n" : "  cvt.u64.u%u %%long, %%d;\n",
+                      bytes * 8);
     }
     gk_buf_printf(text, "  st.global.u64 [%%out], %%long;\n  ret;\n}\n");
 }
@@ -655,8 +662,8 @@ static uint64_t next_random(uint64_t *state)
 static uint64_t integer_value(uint32_t i, uint64_t random, uint32_t bits)
 {
     uint64_t all = bits == 64 ? ~0ull : (1ull << bits) - 1, top = 1ull << (bits - 1);
-    const uint64_t edges[] = {0, 1, 2, 3, all, all - 1, top, top - 1, top + 1, 0x55, all / 3, 255,
-                              256, 127, 128, 0x8000, 0x7fff, 0xffff};
+    const uint64_t edges[] = {0,    1,       2,   3,   all, all - 1, top,    top - 1, top + 1,
+                              0x55, all / 3, 255, 256, 127, 128,     0x8000, 0x7fff,  0xffff};
 
     return (i < GK_ARRAY_COUNT(edges) ? edges[i] : random >> random % bits) & all;
 }
@@ -667,11 +674,21 @@ static uint64_t real_value(uint32_t i, uint64_t random, uint32_t exponent_bits,
 {
     uint64_t exponents = (1ull << exponent_bits) - 1, fractions = (1ull << fraction_bits) - 1;
     uint64_t sign = random >> 63, bias = exponents / 2, exponent, fraction;
-    const uint64_t edges[][2] = {{0, 0}, {exponents, 0}, {exponents, fractions / 2 + 1},
-                                 {0, 1}, {0, fractions}, {1, 0}, {exponents - 1, fractions},
-                                 {bias, 0}, {bias - 1, 0}, {bias, fractions / 2 + 1},
-                                 {bias + 1, fractions / 4 + 1}, {bias, 1}, {bias - 1, fractions},
-                                 {bias + 7, 0}, {bias + 8, fractions}};
+    const uint64_t edges[][2] = {{0, 0},
+                                 {exponents, 0},
+                                 {exponents, fractions / 2 + 1},
+                                 {0, 1},
+                                 {0, fractions},
+                                 {1, 0},
+                                 {exponents - 1, fractions},
+                                 {bias, 0},
+                                 {bias - 1, 0},
+                                 {bias, fractions / 2 + 1},
+                                 {bias + 1, fractions / 4 + 1},
+                                 {bias, 1},
+                                 {bias - 1, fractions},
+                                 {bias + 7, 0},
+                                 {bias + 8, fractions}};
 
     if (i < 2 * GK_ARRAY_COUNT(edges)) {
         sign = i & 1;

@@ -1,13 +1,13 @@
 /*
- * One tiny kernel an instruction form, over inputs full of edge values: what test_emu_ops runs on the
- * emulated device and emu_record_ops on a GPU, whose results are tests/data/emu/ops.txt.
+ * One tiny kernel an instruction form, over inputs full of edge values: what test_emu_ops runs on
+ * the emulated device and emu_record_ops on a GPU, whose results are tests/data/emu/ops.txt.
  */
 #ifndef GK_TESTS_UNIT_EMU_OPS_H
 #define GK_TESTS_UNIT_EMU_OPS_H
 
 #include <stdint.h>
 
-#define EMU_OPS_THREADS 256
+#define EMU_OPS_THREADS     256
 #define EMU_OPS_INPUT_BYTES (16 * EMU_OPS_THREADS * 8)
 
 struct emu_op {

@@ -1,6 +1,7 @@
 /*
- * Runs the operations of emu_ops.c on a GPU and prints "hash text" lines: how tests/data/emu/ops.txt
- * was made. Not built by default and not a test: it needs a driver and a GPU of sm_90 or newer.
+ * Runs the operations of emu_ops.c on a GPU and prints "hash text" lines: how
+ * tests/data/emu/ops.txt was made. Not built by default and not a test: it needs a driver and a GPU
+ * of sm_90 or newer.
  *
  *   emu_record_ops [RAW]     RAW: a file for all results, 8 bytes each
  */

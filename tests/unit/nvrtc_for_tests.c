@@ -76,9 +76,9 @@ static bool load_api(struct api *api)
 {
     return library() && load("nvrtcCreateProgram", &api->create) &&
            load("nvrtcCompileProgram", &api->compile) &&
-           load("nvrtcGetProgramLogSize", &api->log_size) && load("nvrtcGetProgramLog", &api->log) &&
-           load("nvrtcGetPTXSize", &api->ptx_size) && load("nvrtcGetPTX", &api->ptx) &&
-           load("nvrtcDestroyProgram", &api->destroy);
+           load("nvrtcGetProgramLogSize", &api->log_size) &&
+           load("nvrtcGetProgramLog", &api->log) && load("nvrtcGetPTXSize", &api->ptx_size) &&
+           load("nvrtcGetPTX", &api->ptx) && load("nvrtcDestroyProgram", &api->destroy);
 }
 
 char *nvrtc_for_tests_compile(const char *source, const char *name, const char *arch,

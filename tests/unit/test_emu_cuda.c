@@ -22,8 +22,9 @@ static void vector_add(void **state)
 
     (void)state;
     rig_init(&rig, "sm_80");
-    rig_cuda(&rig, "extern \"C\" __global__ void add(const float *a, const float *b, float *c, int n)"
-                   "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }");
+    rig_cuda(&rig,
+             "extern \"C\" __global__ void add(const float *a, const float *b, float *c, int n)"
+             "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }");
     for (int i = 0; i < 1000; i++) {
         a[i] = (float)i * 0.25f;
         b[i] = (float)(1000 - i);
@@ -53,24 +54,25 @@ static void reductions(void **state)
 
     (void)state;
     rig_init(&rig, "sm_80");
-    rig_cuda(&rig,
-             "extern \"C\" __global__ void reduce(const int *in, int *out, int n) {\n"
-             "  __shared__ int part[8];\n"
-             "  int sum = 0, most = -1;\n"
-             "  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)\n"
-             "    { sum += in[i]; most = max(most, in[i]); }\n"
-             "  for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);\n"
-             "  most = __reduce_max_sync(~0u, most);\n"
-             "  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;\n"
-             "  __syncthreads();\n"
-             "  if (threadIdx.x < 8) {\n"
-             "    sum = part[threadIdx.x];\n"
-             "    for (int d = 4; d; d /= 2) sum += __shfl_down_sync(0xff, sum, d);\n"
-             "    if (threadIdx.x == 0) atomicAdd(&out[0], sum);\n"
-             "  }\n"
-             "  if (threadIdx.x % 32 == 0) atomicMax(&out[1], most);\n"
-             "  if (__syncthreads_count(in[threadIdx.x] % 2) && threadIdx.x == 0) atomicInc((unsigned *)&out[2], 100);\n"
-             "}\n");
+    rig_cuda(&rig, "extern \"C\" __global__ void reduce(const int *in, int *out, int n) {\n"
+                   "  __shared__ int part[8];\n"
+                   "  int sum = 0, most = -1;\n"
+                   "  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * "
+                   "blockDim.x)\n"
+                   "    { sum += in[i]; most = max(most, in[i]); }\n"
+                   "  for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);\n"
+                   "  most = __reduce_max_sync(~0u, most);\n"
+                   "  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;\n"
+                   "  __syncthreads();\n"
+                   "  if (threadIdx.x < 8) {\n"
+                   "    sum = part[threadIdx.x];\n"
+                   "    for (int d = 4; d; d /= 2) sum += __shfl_down_sync(0xff, sum, d);\n"
+                   "    if (threadIdx.x == 0) atomicAdd(&out[0], sum);\n"
+                   "  }\n"
+                   "  if (threadIdx.x % 32 == 0) atomicMax(&out[1], most);\n"
+                   "  if (__syncthreads_count(in[threadIdx.x] % 2) && threadIdx.x == 0) "
+                   "atomicInc((unsigned *)&out[2], 100);\n"
+                   "}\n");
     for (int i = 0; i < 4096; i++) {
         in[i] = (i * 7919) % 1009;
         sum += in[i];
@@ -100,16 +102,19 @@ static void mathematics(void **state)
 
     (void)state;
     rig_init(&rig, "sm_80");
-    rig_cuda(&rig,
-             "extern \"C\" __global__ void f(const float *x, float *y, double *z) {\n"
-             "  int i = threadIdx.x; float v = x[i];\n"
-             "  y[i] = sinf(v); y[256 + i] = cosf(v * 1000); y[512 + i] = expf(v); y[768 + i] = logf(fabsf(v) + 1e-3f);\n"
-             "  y[1024 + i] = powf(fabsf(v), 1.7f); y[1280 + i] = tanhf(v); y[1536 + i] = erff(v);\n"
-             "  y[1792 + i] = rsqrtf(fabsf(v) + 1); y[2048 + i] = fmodf(v, 0.7f); y[2304 + i] = __expf(v) + atan2f(v, 2);\n"
-             "  double d = v;\n"
-             "  z[i] = sin(d); z[256 + i] = exp(d); z[512 + i] = log(fabs(d) + 1); z[768 + i] = d / 3;\n"
-             "  z[1024 + i] = sqrt(fabs(d)); z[1280 + i] = pow(fabs(d), 0.3);\n"
-             "}\n");
+    rig_cuda(
+        &rig,
+        "extern \"C\" __global__ void f(const float *x, float *y, double *z) {\n"
+        "  int i = threadIdx.x; float v = x[i];\n"
+        "  y[i] = sinf(v); y[256 + i] = cosf(v * 1000); y[512 + i] = expf(v); y[768 + i] = "
+        "logf(fabsf(v) + 1e-3f);\n"
+        "  y[1024 + i] = powf(fabsf(v), 1.7f); y[1280 + i] = tanhf(v); y[1536 + i] = erff(v);\n"
+        "  y[1792 + i] = rsqrtf(fabsf(v) + 1); y[2048 + i] = fmodf(v, 0.7f); y[2304 + i] = "
+        "__expf(v) + atan2f(v, 2);\n"
+        "  double d = v;\n"
+        "  z[i] = sin(d); z[256 + i] = exp(d); z[512 + i] = log(fabs(d) + 1); z[768 + i] = d / 3;\n"
+        "  z[1024 + i] = sqrt(fabs(d)); z[1280 + i] = pow(fabs(d), 0.3);\n"
+        "}\n");
     for (int i = 0; i < 256; i++) {
         x[i] = (float)(i - 128) * 0.0731f;
     }
@@ -124,12 +129,18 @@ static void mathematics(void **state)
     }
     for (int i = 0; i < 256; i++) {
         double v = (double)x[i];
-        const double want[] = {sin(v), cos((double)(x[i] * 1000)), exp(v),
-                               log((double)(fabsf(x[i]) + 1e-3f)), pow(fabs(v), (double)1.7f), tanh(v),
-                               erf(v), 1 / sqrt((double)(fabsf(x[i]) + 1)), fmod(v, (double)0.7f),
+        const double want[] = {sin(v),
+                               cos((double)(x[i] * 1000)),
+                               exp(v),
+                               log((double)(fabsf(x[i]) + 1e-3f)),
+                               pow(fabs(v), (double)1.7f),
+                               tanh(v),
+                               erf(v),
+                               1 / sqrt((double)(fabsf(x[i]) + 1)),
+                               fmod(v, (double)0.7f),
                                exp(v) + atan2(v, 2)};
-        const double wide[] = {sin(v), exp(v), log(fabs(v) + 1), v / 3, sqrt(fabs(v)),
-                               pow(fabs(v), 0.3)};
+        const double wide[] = {sin(v), exp(v),        log(fabs(v) + 1),
+                               v / 3,  sqrt(fabs(v)), pow(fabs(v), 0.3)};
 
         for (int k = 0; k < 10; k++) {
             assert_true(fabs((double)y[k * 256 + i] - want[k]) <= 4e-6 * (fabs(want[k]) + 0.1));
@@ -141,30 +152,9 @@ static void mathematics(void **state)
     rig_fini(&rig);
 }
 
-static void local_arrays_switches_and_calls(void **state)
+/* The same in C: what out[t] must be. */
+static void expect_switches(int *want)
 {
-    struct rig rig;
-    int out[64], want[64];
-
-    (void)state;
-    rig_init(&rig, "sm_80");
-    rig_cuda(&rig,
-             "struct pair { long long a; short b; };\n"
-             "__device__ int table[5] = {3, 1, 4, 1, 5};\n"
-             "__constant__ short steps[3] = {10, 20, 30};\n"
-             "__device__ int *second = &table[2];\n"
-             "__device__ __noinline__ int twice(int *p, pair q) { *p += q.b; return (int)q.a * 2; }\n"
-             "extern \"C\" __global__ void k(int *out, int n, pair q) {\n"
-             "  int t = threadIdx.x, list[16];\n"
-             "  for (int i = 0; i < 16; i++) list[(i * 5 + t) % 16] = i + t;\n"
-             "  int v = list[(t * 3 + n) % 16];\n"
-             "  switch (t % 9) { case 0: v += 5; break; case 1: v *= 3; break; case 2: v -= table[t % 5]; break;\n"
-             "    case 3: v ^= 77; break; case 4: v = steps[t % 3]; break; case 5: v = *second; break;\n"
-             "    case 6: v <<= 2; case 7: v++; break; default: v = -v; }\n"
-             "  int before = v; q.a += t;\n"
-             "  int r = t % 3 ? twice(&v, q) : 7;\n"
-             "  out[t] = v * 100 + r + before % 3;\n"
-             "}\n");
     for (int t = 0; t < 64; t++) {
         static const int TABLE[] = {3, 1, 4, 1, 5}, STEPS[] = {10, 20, 30};
         int list[16], v, before, r = 7;
@@ -209,6 +199,35 @@ static void local_arrays_switches_and_calls(void **state)
         }
         want[t] = v * 100 + r + before % 3;
     }
+}
+
+static void local_arrays_switches_and_calls(void **state)
+{
+    struct rig rig;
+    int out[64], want[64];
+
+    (void)state;
+    rig_init(&rig, "sm_80");
+    rig_cuda(
+        &rig,
+        "struct pair { long long a; short b; };\n"
+        "__device__ int table[5] = {3, 1, 4, 1, 5};\n"
+        "__constant__ short steps[3] = {10, 20, 30};\n"
+        "__device__ int *second = &table[2];\n"
+        "__device__ __noinline__ int twice(int *p, pair q) { *p += q.b; return (int)q.a * 2; }\n"
+        "extern \"C\" __global__ void k(int *out, int n, pair q) {\n"
+        "  int t = threadIdx.x, list[16];\n"
+        "  for (int i = 0; i < 16; i++) list[(i * 5 + t) % 16] = i + t;\n"
+        "  int v = list[(t * 3 + n) % 16];\n"
+        "  switch (t % 9) { case 0: v += 5; break; case 1: v *= 3; break; case 2: v -= table[t % "
+        "5]; break;\n"
+        "    case 3: v ^= 77; break; case 4: v = steps[t % 3]; break; case 5: v = *second; break;\n"
+        "    case 6: v <<= 2; case 7: v++; break; default: v = -v; }\n"
+        "  int before = v; q.a += t;\n"
+        "  int r = t % 3 ? twice(&v, q) : 7;\n"
+        "  out[t] = v * 100 + r + before % 3;\n"
+        "}\n");
+    expect_switches(want);
     rig.block[0] = 64;
     {
         uint64_t dout = rig_alloc(&rig, "out", sizeof(out));
@@ -220,8 +239,11 @@ static void local_arrays_switches_and_calls(void **state)
             int64_t a;
             int16_t b, pads[3];
         } params = {dout, 2, 0, 100, 9, {0}};
-        struct gk_emu_launch launch = {.grid = {1, 1, 1}, .block = {64, 1, 1}, .params = &params,
-                                       .params_size = sizeof(params), .registers_per_thread = 40};
+        struct gk_emu_launch launch = {.grid = {1, 1, 1},
+                                       .block = {64, 1, 1},
+                                       .params = &params,
+                                       .params_size = sizeof(params),
+                                       .registers_per_thread = 40};
 
         assert_ok(gk_emu_kernel_find(rig.module, "k", &kernel, &rig.err), rig.err);
         assert_ok(gk_emu_launch(rig.emu, kernel, &launch, &report, &rig.err), rig.err);
@@ -238,19 +260,18 @@ static void halves_from_the_headers(void **state)
 
     (void)state;
     rig_init(&rig, "sm_80");
-    rig_cuda(&rig,
-             "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-             "extern \"C\" __global__ void k(const float *in, float *out) {\n"
-             "  int t = threadIdx.x;\n"
-             "  __half2 h = __floats2half2_rn(in[t], in[t] * 2);\n"
-             "  h = __hfma2(h, h, __float2half2_rn(0.5f));\n"
-             "  h = __hmax2(h, __float2half2_rn(0.75f));\n"
-             "  out[t] = __low2float(h) + __high2float(h);\n"
-             "  __nv_bfloat162 b = __floats2bfloat162_rn(in[t], 1.0f);\n"
-             "  b = __hfma2(b, b, b); __nv_bfloat16 s = __hadd(b.x, b.y);\n"
-             "  if (__hgt(s, __float2bfloat16(3.0f))) s = hexp2(s);\n"
-             "  out[64 + t] = __bfloat162float(s);\n"
-             "}\n");
+    rig_cuda(&rig, "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+                   "extern \"C\" __global__ void k(const float *in, float *out) {\n"
+                   "  int t = threadIdx.x;\n"
+                   "  __half2 h = __floats2half2_rn(in[t], in[t] * 2);\n"
+                   "  h = __hfma2(h, h, __float2half2_rn(0.5f));\n"
+                   "  h = __hmax2(h, __float2half2_rn(0.75f));\n"
+                   "  out[t] = __low2float(h) + __high2float(h);\n"
+                   "  __nv_bfloat162 b = __floats2bfloat162_rn(in[t], 1.0f);\n"
+                   "  b = __hfma2(b, b, b); __nv_bfloat16 s = __hadd(b.x, b.y);\n"
+                   "  if (__hgt(s, __float2bfloat16(3.0f))) s = hexp2(s);\n"
+                   "  out[64 + t] = __bfloat162float(s);\n"
+                   "}\n");
     for (int i = 0; i < 64; i++) {
         in[i] = (float)(i - 32) / 16;
     }
@@ -358,11 +379,12 @@ static void a_failed_assertion_is_reported(void **state)
 
     (void)state;
     rig_init(&rig, "sm_80");
-    rig_cuda(&rig, "extern \"C\" __device__ void __assertfail(const char *, const char *, unsigned, "
-                   "const char *, unsigned long);\n"
-                   "extern \"C\" __global__ void k(int *out) {\n"
-                   "  if (!(threadIdx.x < 20)) __assertfail(\"threadIdx.x < 20\", __FILE__, __LINE__, "
-                   "\"k\", 1);\n  out[threadIdx.x] = 1;\n}\n");
+    rig_cuda(&rig,
+             "extern \"C\" __device__ void __assertfail(const char *, const char *, unsigned, "
+             "const char *, unsigned long);\n"
+             "extern \"C\" __global__ void k(int *out) {\n"
+             "  if (!(threadIdx.x < 20)) __assertfail(\"threadIdx.x < 20\", __FILE__, __LINE__, "
+             "\"k\", 1);\n  out[threadIdx.x] = 1;\n}\n");
     out = rig_alloc(&rig, "out", 128);
     RIG_FAULT(&rig, ASSERT, "k", out);
     assert_contains(rig.report.text, "threadIdx.x < 20");

@@ -42,13 +42,15 @@ static void refused(void **state)
         {GK_PARSE, "nonsense", "found 'nonsense' where a PTX directive is expected"},
         {GK_PARSE, ".entry k() {\n `\n}", "unexpected character 0x60"},
         {GK_PARSE, ".global .b32 x = 0f12;", "2 hex digits, needs 8"},
-        {GK_UNSUPPORTED, ".extern .func vprintf(.param .b64 a, .param .b64 b);\n.entry k() {\n"
+        {GK_UNSUPPORTED,
+         ".extern .func vprintf(.param .b64 a, .param .b64 b);\n.entry k() {\n"
          " { .param .b64 p; .param .b64 q; call vprintf, (p, q); }\n}",
          "function 'vprintf' is defined nowhere"},
         {GK_UNSUPPORTED, ".address_size 32", ".address_size 32, only 64"},
         {GK_UNSUPPORTED, ".extern .global .b32 x;", "'x' is declared extern"},
         {GK_UNSUPPORTED, ".entry k() {\n .reg .b128 %x;\n}", "registers of this type"},
-        {GK_PARSE, ".func f(.param .b32 a) { ret; }\n.entry k() {\n { .param .b64 p; call f, (p); }\n}",
+        {GK_PARSE,
+         ".func f(.param .b32 a) { ret; }\n.entry k() {\n { .param .b64 p; call f, (p); }\n}",
          "'p' has 8 bytes, the function's parameter has 4"},
     };
 
@@ -74,7 +76,8 @@ static void refused(void **state)
 static void truncated_text(void **state)
 {
     static const char TEXT[] =
-        ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 t[8] = {1, 2, 0xff, 4};\n"
+        ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 t[8] = {1, 2, 0xff, "
+        "4};\n"
         ".global .u64 q[2] = {generic(t)+4, 7};\n.func (.param .b32 r) f(.param .b32 a)\n{\n"
         " .reg .b32 %r<3>;\n ld.param.b32 %r1, [a];\n st.param.b32 [r+0], %r1;\n ret;\n}\n"
         ".visible .entry k(.param .u64 p, .param .align 8 .b8 s[16]) .maxntid 128, 1, 1\n{\n"
@@ -165,8 +168,9 @@ static void what_a_module_tells(void **state)
 
     (void)state;
     rig_init(&rig, "sm_80");
-    rig_ptx(&rig, ".entry one(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[20], .param .u16 d)\n"
-                  ".reqntid 64, 2\n.maxntid 128, 1, 1\n{ ret; }\n.entry two() { ret; }\n");
+    rig_ptx(&rig,
+            ".entry one(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[20], .param .u16 d)\n"
+            ".reqntid 64, 2\n.maxntid 128, 1, 1\n{ ret; }\n.entry two() { ret; }\n");
     assert_ok(gk_emu_kernel_find(rig.module, "one", &kernel, &rig.err), rig.err);
     gk_emu_kernel_info(kernel, &info);
     assert_string_equal(info.name, "one");

@@ -1,5 +1,6 @@
 /*
- * Each thing that ends a launch, with what its report says. Hand-written PTX: no compiler is needed.
+ * Each thing that ends a launch, with what its report says. Hand-written PTX: no compiler is
+ * needed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -231,11 +232,12 @@ static void recursion_is_reported(void **state)
     struct rig rig;
 
     (void)state;
-    start(&rig, ".func (.param .b32 out) f(.param .b32 in)\n{\n .reg .b32 %r<4>;\n"
-                " ld.param.b32 %r1, [in];\n { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1;\n"
-                " call (b), f, (a); ld.param.b32 %r2, [b]; }\n st.param.b32 [out], %r2;\n ret;\n}\n"
-                ".entry k() {\n .reg .b32 %r<4>; mov.u32 %r1, 3;\n"
-                " { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), f, (a); }\n ret;\n}");
+    start(&rig,
+          ".func (.param .b32 out) f(.param .b32 in)\n{\n .reg .b32 %r<4>;\n"
+          " ld.param.b32 %r1, [in];\n { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1;\n"
+          " call (b), f, (a); ld.param.b32 %r2, [b]; }\n st.param.b32 [out], %r2;\n ret;\n}\n"
+          ".entry k() {\n .reg .b32 %r<4>; mov.u32 %r1, 3;\n"
+          " { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), f, (a); }\n ret;\n}");
     RIG_FAULT(&rig, CALL_DEPTH, "k", 0);
     assert_contains(rig.report.text, "function f");
     rig_fini(&rig);

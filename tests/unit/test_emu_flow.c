@@ -41,10 +41,12 @@ static void lanes_meet_again(void **state)
 
     (void)state;
     /* Odd lanes take another way; behind it a vote by all must see all. */
-    run(&rig, KERNEL("and.b32 %r1, %t, 1; setp.eq.u32 %q0, %r1, 0;\n @%q0 bra EVEN;\n"
-                     " mul.lo.u32 %r0, %t, 3;\n bra JOIN;\nEVEN: add.u32 %r0, %t, 100;\n"
-                     "JOIN: activemask.b32 %r2;\n setp.ne.u32 %q1, %r2, -1;\n"
-                     " @%q1 add.u32 %r0, %r0, 1000;"), 32, out);
+    run(&rig,
+        KERNEL("and.b32 %r1, %t, 1; setp.eq.u32 %q0, %r1, 0;\n @%q0 bra EVEN;\n"
+               " mul.lo.u32 %r0, %t, 3;\n bra JOIN;\nEVEN: add.u32 %r0, %t, 100;\n"
+               "JOIN: activemask.b32 %r2;\n setp.ne.u32 %q1, %r2, -1;\n"
+               " @%q1 add.u32 %r0, %r0, 1000;"),
+        32, out);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i], i % 2 ? i * 3 : i + 100);
     }
@@ -58,9 +60,11 @@ static void loops_of_unequal_length(void **state)
     uint32_t out[64];
 
     (void)state;
-    run(&rig, KERNEL("mov.u32 %r1, 0;\nLOOP: setp.gt.u32 %q0, %r1, %t;\n @%q0 bra DONE;\n"
-                     " add.u32 %r0, %r0, %r1;\n add.u32 %r1, %r1, 1;\n bra LOOP;\nDONE:\n"
-                     " shfl.sync.idx.b32 %r3, %r0, 31, 31, -1;\n add.u32 %r0, %r0, %r3;"), 64, out);
+    run(&rig,
+        KERNEL("mov.u32 %r1, 0;\nLOOP: setp.gt.u32 %q0, %r1, %t;\n @%q0 bra DONE;\n"
+               " add.u32 %r0, %r0, %r1;\n add.u32 %r1, %r1, 1;\n bra LOOP;\nDONE:\n"
+               " shfl.sync.idx.b32 %r3, %r0, 31, 31, -1;\n add.u32 %r0, %r0, %r3;"),
+        64, out);
     for (uint32_t i = 0; i < 64; i++) {
         uint32_t last = i / 32 * 32 + 31;
 
@@ -75,9 +79,11 @@ static void indexed_branches(void **state)
     uint32_t out[32];
 
     (void)state;
-    run(&rig, KERNEL("and.b32 %r1, %t, 3;\n ts: .branchtargets A, B, C, B;\n brx.idx %r1, ts;\n"
-                     "A: mov.u32 %r0, 10;\n bra E;\nB: mov.u32 %r0, 20;\n bra E;\n"
-                     "C: mov.u32 %r0, 30;\nE: add.u32 %r0, %r0, %t;"), 32, out);
+    run(&rig,
+        KERNEL("and.b32 %r1, %t, 3;\n ts: .branchtargets A, B, C, B;\n brx.idx %r1, ts;\n"
+               "A: mov.u32 %r0, 10;\n bra E;\nB: mov.u32 %r0, 20;\n bra E;\n"
+               "C: mov.u32 %r0, 30;\nE: add.u32 %r0, %r0, %t;"),
+        32, out);
     for (uint32_t i = 0; i < 32; i++) {
         static const uint32_t BASE[] = {10, 20, 30, 20};
 
@@ -92,16 +98,18 @@ static void calls_from_parts_of_a_warp(void **state)
     uint32_t out[32];
 
     (void)state;
-    run(&rig, ".func (.param .b32 out) triple(.param .b32 in, .param .b32 more)\n{\n"
-              " .reg .b32 %r<4>; .reg .pred %q;\n ld.param.b32 %r1, [in]; ld.param.b32 %r3, [more];\n"
-              " setp.gt.u32 %q, %r1, 20;\n @%q bra BIG;\n mad.lo.u32 %r2, %r1, 3, %r3;\n"
-              " st.param.b32 [out], %r2;\n ret;\nBIG: st.param.b32 [out], 7;\n ret;\n}\n"
-              KERNEL("setp.lt.u32 %q0, %t, 8;\n @%q0 bra OTHER;\n"
-                     " { .param .b32 a; .param .b32 b; .param .b32 c; st.param.b32 [a], %t;\n"
-                     " st.param.b32 [b], 1; call (c), triple, (a, b); ld.param.b32 %r0, [c]; }\n"
-                     " bra E;\nOTHER: { .param .b32 a; .param .b32 b; .param .b32 c;\n"
-                     " add.u32 %r1, %t, 1; st.param.b32 [a], %r1; st.param.b32 [b], 5;\n"
-                     " call.uni (c), triple, (a, b); ld.param.b32 %r0, [c]; }\nE:"), 32, out);
+    run(&rig,
+        ".func (.param .b32 out) triple(.param .b32 in, .param .b32 more)\n{\n"
+        " .reg .b32 %r<4>; .reg .pred %q;\n ld.param.b32 %r1, [in]; ld.param.b32 %r3, [more];\n"
+        " setp.gt.u32 %q, %r1, 20;\n @%q bra BIG;\n mad.lo.u32 %r2, %r1, 3, %r3;\n"
+        " st.param.b32 [out], %r2;\n ret;\nBIG: st.param.b32 [out], 7;\n ret;\n}\n" KERNEL(
+            "setp.lt.u32 %q0, %t, 8;\n @%q0 bra OTHER;\n"
+            " { .param .b32 a; .param .b32 b; .param .b32 c; st.param.b32 [a], %t;\n"
+            " st.param.b32 [b], 1; call (c), triple, (a, b); ld.param.b32 %r0, [c]; }\n"
+            " bra E;\nOTHER: { .param .b32 a; .param .b32 b; .param .b32 c;\n"
+            " add.u32 %r1, %t, 1; st.param.b32 [a], %r1; st.param.b32 [b], 5;\n"
+            " call.uni (c), triple, (a, b); ld.param.b32 %r0, [c]; }\nE:"),
+        32, out);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i], i < 8 ? (i + 1) * 3 + 5 : i > 20 ? 7 : i * 3 + 1);
     }
@@ -115,10 +123,11 @@ static void producers_and_consumers(void **state)
 
     (void)state;
     /* Warps 0-2 write and arrive, warp 3 waits for all 128 and reads what they wrote. */
-    run(&rig, KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 4, %r1;\n setp.gt.u32 %q0, %t, 95;\n"
-                     " @%q0 bra WAIT;\n st.shared.u32 [%r1], %t;\n bar.arrive 3, 128;\n bra E;\n"
-                     "WAIT: bar.sync 3, 128;\n ld.shared.u32 %r0, [%r1+-384];\n"
-                     " ld.shared.u32 %r2, [%r1+-128];\n mad.lo.u32 %r0, %r2, 1000, %r0;\nE:"),
+    run(&rig,
+        KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 4, %r1;\n setp.gt.u32 %q0, %t, 95;\n"
+               " @%q0 bra WAIT;\n st.shared.u32 [%r1], %t;\n bar.arrive 3, 128;\n bra E;\n"
+               "WAIT: bar.sync 3, 128;\n ld.shared.u32 %r0, [%r1+-384];\n"
+               " ld.shared.u32 %r2, [%r1+-128];\n mad.lo.u32 %r0, %r2, 1000, %r0;\nE:"),
         128, out);
     for (uint32_t i = 0; i < 128; i++) {
         assert_int_equal(out[i], i < 96 ? 0 : (i - 32) * 1000 + i - 96);
@@ -153,19 +162,23 @@ static void parts_of_a_warp_talk(void **state)
 
     (void)state;
     /* Two halves, each with its own member mask, at different instructions. */
-    run(&rig, KERNEL("setp.gt.u32 %q0, %t, 15;\n @%q0 bra HIGH;\n"
-                     " shfl.sync.bfly.b32 %r0, %t, 1, 31, 0x0000ffff;\n bra E;\n"
-                     "HIGH: redux.sync.add.u32 %r0, %t, 0xffff0000;\n"
-                     " bar.warp.sync 0xffff0000;\nE:"), 32, out);
+    run(&rig,
+        KERNEL("setp.gt.u32 %q0, %t, 15;\n @%q0 bra HIGH;\n"
+               " shfl.sync.bfly.b32 %r0, %t, 1, 31, 0x0000ffff;\n bra E;\n"
+               "HIGH: redux.sync.add.u32 %r0, %t, 0xffff0000;\n"
+               " bar.warp.sync 0xffff0000;\nE:"),
+        32, out);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i], i < 16 ? (i ^ 1) : (16 + 31) * 8);
     }
     rig_fini(&rig);
     /* bar.warp.sync of one mask met at two instructions, ordering a shared write before a read. */
-    run(&rig, KERNEL("mov.u32 %r1, tile; setp.gt.u32 %q0, %t, 15;\n @%q0 bra HIGH;\n"
-                     " mad.lo.u32 %r1, %t, 4, %r1; st.shared.u32 [%r1], %t; bar.warp.sync -1;\n"
-                     " bra E;\nHIGH: bar.warp.sync -1;\n mad.lo.u32 %r1, %t, 4, %r1;\n"
-                     " ld.shared.u32 %r0, [%r1+-64];\nE:"), 32, out);
+    run(&rig,
+        KERNEL("mov.u32 %r1, tile; setp.gt.u32 %q0, %t, 15;\n @%q0 bra HIGH;\n"
+               " mad.lo.u32 %r1, %t, 4, %r1; st.shared.u32 [%r1], %t; bar.warp.sync -1;\n"
+               " bra E;\nHIGH: bar.warp.sync -1;\n mad.lo.u32 %r1, %t, 4, %r1;\n"
+               " ld.shared.u32 %r0, [%r1+-64];\nE:"),
+        32, out);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i], i < 16 ? 0 : i - 16);
     }

@@ -51,11 +51,13 @@ static void vectors_and_widths(void **state)
     uint32_t out[128];
 
     (void)state;
-    run(&rig, KERNEL("mad.wide.u32 %rd0, %t, 16, %p; mad.wide.u32 %rd1, %t, 16, %o;\n"
-                     " ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%r0,_,%r2,%r3}, [%rd0];\n"
-                     " ld.global.s16 %r1, [%rd0+4]; neg.s32 %r1, %r1; st.local.u16 [own+2], %r1;\n"
-                     " ld.local.s16 %rd5, [own+2]; cvt.u32.u64 %r1, %rd5;\n"
-                     " st.global.cs.v4.b32 [%rd1], {%r3,%r2,%r1,%r0};"), out, 128);
+    run(&rig,
+        KERNEL("mad.wide.u32 %rd0, %t, 16, %p; mad.wide.u32 %rd1, %t, 16, %o;\n"
+               " ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%r0,_,%r2,%r3}, [%rd0];\n"
+               " ld.global.s16 %r1, [%rd0+4]; neg.s32 %r1, %r1; st.local.u16 [own+2], %r1;\n"
+               " ld.local.s16 %rd5, [own+2]; cvt.u32.u64 %r1, %rd5;\n"
+               " st.global.cs.v4.b32 [%rd1], {%r3,%r2,%r1,%r0};"),
+        out, 128);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i * 4], (i * 4 + 3) * 3);
         assert_int_equal(out[i * 4 + 1], (i * 4 + 2) * 3);
@@ -76,20 +78,24 @@ static void spaces_and_generic_addresses(void **state)
     (void)state;
     /* Lanes below 8 point into global, below 16 into shared, below 24 into local memory, the others
      * at a parameter's twin in constant memory: one generic load serves all. */
-    run(&rig, KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 4, %r1; add.u32 %r2, %t, 500;\n"
-                     " st.shared.u32 [%r1], %r2; add.u32 %r2, %t, 900; st.local.u32 [own+8], %r2;\n"
-                     " mad.wide.u32 %rd0, %t, 4, %p;\n cvt.u64.u32 %rd1, %r1;\n"
-                     " cvta.shared.u64 %rd1, %rd1;\n cvta.local.u64 %rd2, own;\n"
-                     " add.u64 %rd2, %rd2, 8;\n mov.u64 %rd3, scale;\n"
-                     " setp.lt.u32 %q0, %t, 8; setp.lt.u32 %q1, %t, 16; setp.lt.u32 %q2, %t, 24;\n"
-                     " selp.b64 %rd4, %rd2, %rd3, %q2; selp.b64 %rd4, %rd1, %rd4, %q1;\n"
-                     " selp.b64 %rd4, %rd0, %rd4, %q0; ld.u32 %r4, [%rd4];\n"
-                     " isspacep.shared %q3, %rd4; @%q3 add.u32 %r4, %r4, 10000;\n"
-                     " isspacep.local %q3, %rd4; @%q3 add.u32 %r4, %r4, 20000;\n"
-                     " mad.wide.u32 %rd5, %t, 4, %o; st.u32 [%rd5], %r4;"), out, 32);
+    run(&rig,
+        KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 4, %r1; add.u32 %r2, %t, 500;\n"
+               " st.shared.u32 [%r1], %r2; add.u32 %r2, %t, 900; st.local.u32 [own+8], %r2;\n"
+               " mad.wide.u32 %rd0, %t, 4, %p;\n cvt.u64.u32 %rd1, %r1;\n"
+               " cvta.shared.u64 %rd1, %rd1;\n cvta.local.u64 %rd2, own;\n"
+               " add.u64 %rd2, %rd2, 8;\n mov.u64 %rd3, scale;\n"
+               " setp.lt.u32 %q0, %t, 8; setp.lt.u32 %q1, %t, 16; setp.lt.u32 %q2, %t, 24;\n"
+               " selp.b64 %rd4, %rd2, %rd3, %q2; selp.b64 %rd4, %rd1, %rd4, %q1;\n"
+               " selp.b64 %rd4, %rd0, %rd4, %q0; ld.u32 %r4, [%rd4];\n"
+               " isspacep.shared %q3, %rd4; @%q3 add.u32 %r4, %r4, 10000;\n"
+               " isspacep.local %q3, %rd4; @%q3 add.u32 %r4, %r4, 20000;\n"
+               " mad.wide.u32 %rd5, %t, 4, %o; st.u32 [%rd5], %r4;"),
+        out, 32);
     for (uint32_t i = 0; i < 32; i++) {
-        assert_int_equal(out[i], i < 8 ? i * 3 : i < 16 ? 10500 + i : i < 24 ? 20900 + i
-                                                                             : 0x3f000000);
+        assert_int_equal(out[i], i < 8    ? i * 3
+                                 : i < 16 ? 10500 + i
+                                 : i < 24 ? 20900 + i
+                                          : 0x3f000000);
     }
     rig_fini(&rig);
 }
@@ -101,10 +107,12 @@ static void module_variables(void **state)
     uint64_t address = 0, bytes = 0;
 
     (void)state;
-    run(&rig, KERNEL("ld.global.u64 %rd0, [to_counter]; atom.add.u32 %r1, [%rd0], 2;\n"
-                     " ld.const.f32 %f0, [scale+4]; cvt.rzi.u32.f32 %r2, %f0;\n"
-                     " mad.lo.u32 %r1, %r2, 1000, %r1; mad.wide.u32 %rd5, %t, 4, %o;\n"
-                     " st.global.u32 [%rd5], %r1;"), out, 32);
+    run(&rig,
+        KERNEL("ld.global.u64 %rd0, [to_counter]; atom.add.u32 %r1, [%rd0], 2;\n"
+               " ld.const.f32 %f0, [scale+4]; cvt.rzi.u32.f32 %r2, %f0;\n"
+               " mad.lo.u32 %r1, %r2, 1000, %r1; mad.wide.u32 %rd5, %t, 4, %o;\n"
+               " st.global.u32 [%rd5], %r1;"),
+        out, 32);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i], 3040 + i * 2);
     }
@@ -138,8 +146,8 @@ static void atomics(void **state)
         {"atom.relaxed.cta.shared::cta.add.s32 %r1, [tile], -1;", 5u - 31u, 5u - 32u},
         {"st.shared.f32 [tile], 0f40A00000; atom.shared.add.f32 %r1, [tile], 0f3F800000;",
          0x42100000, 0x42140000},
-        {"st.shared.u32 [tile], 0; atom.shared.add.noftz.f16x2 %r1, [tile], 0x3C004000;", 0x4fc053c0,
-         0x50005400},
+        {"st.shared.u32 [tile], 0; atom.shared.add.noftz.f16x2 %r1, [tile], 0x3C004000;",
+         0x4fc053c0, 0x50005400},
         {"st.shared.u32 [tile], 0; atom.shared.add.noftz.bf16x2 %r1, [tile], 0x3F804000;",
          0x41f84278, 0x42004280},
     };
@@ -202,9 +210,10 @@ static void copies_arrive_at_their_wait(void **state)
     uint32_t out[32];
 
     (void)state;
-    run(&rig, KERNEL(COPY_ALL "cp.async.wait_group 1;\n ld.shared.u32 %r2, [%r1+12];\n"
-                              " cp.async.wait_group 0;\n ld.shared.u32 %r3, [%r1+1024];\n"
-                              " mad.lo.u32 %r2, %r3, 10000, %r2; st.global.u32 [%rd5], %r2;"),
+    run(&rig,
+        KERNEL(COPY_ALL "cp.async.wait_group 1;\n ld.shared.u32 %r2, [%r1+12];\n"
+                        " cp.async.wait_group 0;\n ld.shared.u32 %r3, [%r1+1024];\n"
+                        " mad.lo.u32 %r2, %r3, 10000, %r2; st.global.u32 [%rd5], %r2;"),
         out, 32);
     for (uint32_t i = 0; i < 32; i++) {
         assert_int_equal(out[i], (i * 4 + 3) * 3 + (i * 4 + 1) * 3 * 10000);
@@ -245,21 +254,22 @@ static void copies_fill_with_zeros(void **state)
     uint32_t out[128];
 
     (void)state;
-    /* Lane t reads t % 17 of 16 bytes... the rest is zero; lane 31 ignores a source out of bounds. */
-    run(&rig, KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 16, %r1; mad.wide.u32 %rd0, %t, 16, %p;\n"
-                     " rem.u32 %r2, %t, 17; cp.async.cg.shared.global [%r1], [%rd0], 16, %r2;\n"
-                     " setp.eq.u32 %q0, %t, 31; selp.b64 %rd0, 0, %rd0, %q0;\n"
-                     " @%q0 cp.async.cg.shared.global [%r1+512], [%rd0], 16, %q0;\n"
-                     " cp.async.wait_all;\n ld.shared.v4.u32 {%r4,%r5,%r6,%r7}, [%r1];\n"
-                     " mad.wide.u32 %rd5, %t, 16, %o; st.global.v4.u32 [%rd5], {%r4,%r5,%r6,%r7};\n"
-                     " @%q0 ld.shared.u32 %r4, [%r1+512];\n @%q0 st.global.u32 [%rd5], %r4;"),
+    /* Lane t reads t % 17 of 16 bytes... the rest is zero; lane 31 ignores a source out of bounds.
+     */
+    run(&rig,
+        KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 16, %r1; mad.wide.u32 %rd0, %t, 16, %p;\n"
+               " rem.u32 %r2, %t, 17; cp.async.cg.shared.global [%r1], [%rd0], 16, %r2;\n"
+               " setp.eq.u32 %q0, %t, 31; selp.b64 %rd0, 0, %rd0, %q0;\n"
+               " @%q0 cp.async.cg.shared.global [%r1+512], [%rd0], 16, %q0;\n"
+               " cp.async.wait_all;\n ld.shared.v4.u32 {%r4,%r5,%r6,%r7}, [%r1];\n"
+               " mad.wide.u32 %rd5, %t, 16, %o; st.global.v4.u32 [%rd5], {%r4,%r5,%r6,%r7};\n"
+               " @%q0 ld.shared.u32 %r4, [%r1+512];\n @%q0 st.global.u32 [%rd5], %r4;"),
         out, 128);
     for (uint32_t i = 0; i < 31; i++) {
         for (uint32_t w = 0; w < 4; w++) {
             uint32_t value = (i * 4 + w) * 3, have = i % 17 > w * 4 ? i % 17 - w * 4 : 0;
 
-            assert_int_equal(out[i * 4 + w],
-                             have >= 4 ? value : value & ((1ull << have * 8) - 1));
+            assert_int_equal(out[i * 4 + w], have >= 4 ? value : value & ((1ull << have * 8) - 1));
         }
     }
     assert_int_equal(out[124], 0);
@@ -275,22 +285,24 @@ static void matrices_in_shared_memory(void **state)
 
     (void)state;
     /* Element (row, column) of matrix m holds 256 m + 16 row + column. */
-    run(&rig, KERNEL("mov.u32 %r1, tile; mov.u32 %r2, %t;\nFILL: shr.u32 %r3, %r2, 6;\n"
-                     " shr.u32 %r4, %r2, 3; and.b32 %r4, %r4, 7; and.b32 %r5, %r2, 7;\n"
-                     " mad.lo.u32 %r6, %r3, 16, %r4; mad.lo.u32 %r6, %r6, 16, %r5;\n"
-                     " cvt.u16.u32 %h0, %r6; mad.lo.u32 %r7, %r2, 2, %r1; st.shared.u16 [%r7], %h0;\n"
-                     " add.u32 %r2, %r2, 32; setp.lt.u32 %q0, %r2, 256;\n @%q0 bra FILL;\n"
-                     " mad.lo.u32 %r8, %t, 16, %r1; mad.wide.u32 %rd5, %t, 36, %o;\n"
-                     " ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r2,%r3,%r4,%r5}, [%r8];\n"
-                     " st.global.u32 [%rd5], %r2; st.global.u32 [%rd5+4], %r3;\n"
-                     " st.global.u32 [%rd5+8], %r4; st.global.u32 [%rd5+12], %r5;\n"
-                     " ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r2,%r3}, [%r8];\n"
-                     " st.global.u32 [%rd5+16], %r2; st.global.u32 [%rd5+20], %r3;\n"
-                     " ldmatrix.sync.aligned.m8n8.x1.shared::cta.b16 {%r2}, [%r8];\n"
-                     " st.global.u32 [%rd5+24], %r2;\n"
-                     " stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r8], {%r2};\n"
-                     " ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r3, [%r8];\n"
-                     " st.global.u32 [%rd5+28], %r3; st.global.u32 [%rd5+32], %t;"), out, 32 * 9);
+    run(&rig,
+        KERNEL("mov.u32 %r1, tile; mov.u32 %r2, %t;\nFILL: shr.u32 %r3, %r2, 6;\n"
+               " shr.u32 %r4, %r2, 3; and.b32 %r4, %r4, 7; and.b32 %r5, %r2, 7;\n"
+               " mad.lo.u32 %r6, %r3, 16, %r4; mad.lo.u32 %r6, %r6, 16, %r5;\n"
+               " cvt.u16.u32 %h0, %r6; mad.lo.u32 %r7, %r2, 2, %r1; st.shared.u16 [%r7], %h0;\n"
+               " add.u32 %r2, %r2, 32; setp.lt.u32 %q0, %r2, 256;\n @%q0 bra FILL;\n"
+               " mad.lo.u32 %r8, %t, 16, %r1; mad.wide.u32 %rd5, %t, 36, %o;\n"
+               " ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r2,%r3,%r4,%r5}, [%r8];\n"
+               " st.global.u32 [%rd5], %r2; st.global.u32 [%rd5+4], %r3;\n"
+               " st.global.u32 [%rd5+8], %r4; st.global.u32 [%rd5+12], %r5;\n"
+               " ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r2,%r3}, [%r8];\n"
+               " st.global.u32 [%rd5+16], %r2; st.global.u32 [%rd5+20], %r3;\n"
+               " ldmatrix.sync.aligned.m8n8.x1.shared::cta.b16 {%r2}, [%r8];\n"
+               " st.global.u32 [%rd5+24], %r2;\n"
+               " stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r8], {%r2};\n"
+               " ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r3, [%r8];\n"
+               " st.global.u32 [%rd5+28], %r3; st.global.u32 [%rd5+32], %t;"),
+        out, 32 * 9);
     for (uint32_t i = 0; i < 32; i++) {
         uint32_t g = i / 4, t = i % 4;
         const uint32_t *lane = &out[i * 9];
@@ -301,8 +313,8 @@ static void matrices_in_shared_memory(void **state)
             assert_int_equal(lane[m], low | (low + 1) << 16);
         }
         for (uint32_t m = 0; m < 2; m++) {
-            assert_int_equal(lane[4 + m],
-                             (256 * m + 32 * t + g) | (256 * m + 32 * t + 16 + g) << 16);
+            assert_int_equal(lane[4 + m], (256 * m + 32 * t + g) | (256 * m + 32 * t + 16 + g)
+                                                                       << 16);
         }
         assert_int_equal(lane[6], lane[0]);
         assert_int_equal(lane[7], (32 * t + g) | (32 * t + 16 + g) << 16);
@@ -334,12 +346,13 @@ static void bank_conflicts_are_counted(void **state)
         uint32_t out[1];
         char whole[2000];
 
-        (void)snprintf(whole, sizeof(whole), "%s%s%s",
-                       ".visible .entry k(.param .u64 in, .param .u64 out) {\n .reg .b16 %h<4>;"
-                       " .reg .b32 %t, %r<16>; .reg .b64 %p, %o;\n .shared .align 16 .b8 tile[5000];\n"
-                       " ld.param.u64 %o, [out]; mov.u32 %t, %tid.x; mov.u32 %r1, tile;\n"
-                       " st.global.u32 [%o], 1;\n mov.u64 %p, 7;\n ",
-                       CASES[i].text, "\n}\n");
+        (void)snprintf(
+            whole, sizeof(whole), "%s%s%s",
+            ".visible .entry k(.param .u64 in, .param .u64 out) {\n .reg .b16 %h<4>;"
+            " .reg .b32 %t, %r<16>; .reg .b64 %p, %o;\n .shared .align 16 .b8 tile[5000];\n"
+            " ld.param.u64 %o, [out]; mov.u32 %t, %tid.x; mov.u32 %r1, tile;\n"
+            " st.global.u32 [%o], 1;\n mov.u64 %p, 7;\n ",
+            CASES[i].text, "\n}\n");
         run(&rig, whole, out, 1);
         if (rig.report.counts.shared_wavefronts != CASES[i].wavefronts) {
             fail_msg("%s: %u wavefronts, wanted %u", CASES[i].text,
@@ -392,9 +405,11 @@ static void dynamic_memory_comes_behind_static(void **state)
     struct gk_emu_kernel_info info;
 
     (void)state;
-    run(&rig, KERNEL("mov.u32 %r1, more; mad.lo.u32 %r2, %t, 4, %r1; st.shared.u32 [%r2+896], %t;\n"
-                     " st.shared.u32 [tile+4092], %t; mad.wide.u32 %rd5, %t, 4, %o;\n"
-                     " st.global.u32 [%rd5], %r1;"), out, 32);
+    run(&rig,
+        KERNEL("mov.u32 %r1, more; mad.lo.u32 %r2, %t, 4, %r1; st.shared.u32 [%r2+896], %t;\n"
+               " st.shared.u32 [tile+4092], %t; mad.wide.u32 %rd5, %t, 4, %o;\n"
+               " st.global.u32 [%rd5], %r1;"),
+        out, 32);
     assert_int_equal(out[3], 4096);
     assert_ok(gk_emu_kernel_find(rig.module, "k", &kernel, &rig.err), rig.err);
     gk_emu_kernel_info(kernel, &info);

@@ -1,7 +1,7 @@
 /*
- * mma.sync: whole products against sums in C, with fragments laid out here from the PTX ISA's tables
- * written another way than in emu_exec_mma.c (element by element). One launch multiplies 16 random
- * tiles, one a warp.
+ * mma.sync: whole products against sums in C, with fragments laid out here from the PTX ISA's
+ * tables written another way than in emu_exec_mma.c (element by element). One launch multiplies 16
+ * random tiles, one a warp.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,13 +18,13 @@
 #include "tests/support/check.h"
 #include "tests/unit/emu_for_tests.h"
 
-#define TILES 16
+#define TILES     16
 #define DEPTH_MAX 32
 
 struct form {
-    const char *text;  /* after "mma.sync.aligned." */
+    const char *text;   /* after "mma.sync.aligned." */
     const char *braces; /* with registers a0.., b0.., c0.., d0.. */
-    char element;      /* b bf16, h f16, t tf32, s int8, u uint8, 4 e4m3, 5 e5m2 */
+    char element;       /* b bf16, h f16, t tf32, s int8, u uint8, 4 e4m3, 5 e5m2 */
     char element_b;
     unsigned depth, a_words, b_words, c_words;
     char sum; /* f f32, h f16, i s32 */
@@ -123,8 +123,7 @@ struct tile {
     uint32_t a[32][4], b[32][2], c[32][4], d[32][4];
 };
 
-static void make_tile(const struct form *form, uint32_t *seed, struct tile *tile,
-                      double (*want)[8])
+static void make_tile(const struct form *form, uint32_t *seed, struct tile *tile, double (*want)[8])
 {
     double a[16][DEPTH_MAX], b[DEPTH_MAX][8];
     uint32_t bits;
@@ -189,19 +188,20 @@ static double result(const struct form *form, const struct tile *tile, unsigned 
 
 static void form_text(const struct form *form, char *text, size_t size)
 {
-    (void)snprintf(text, size,
-                   ".entry k(.param .u64 where) {\n .reg .b32 %%t, %%a<4>, %%b<2>, %%c<4>, %%d<4>;\n"
-                   " .reg .b64 %%p; ld.param.u64 %%p, [where]; mov.u32 %%t, %%tid.x;\n"
-                   " .reg .b32 %%w, %%l; shr.u32 %%w, %%t, 5; mov.u32 %%l, %%laneid;\n"
-                   " mad.wide.u32 %%p, %%w, 1792, %%p; .reg .b64 %%x;\n"
-                   " mad.wide.u32 %%x, %%l, 16, %%p;\n"
-                   " ld.global.v4.u32 {%%a0,%%a1,%%a2,%%a3}, [%%x];\n"
-                   " ld.global.v4.u32 {%%c0,%%c1,%%c2,%%c3}, [%%x+768];\n"
-                   " mad.wide.u32 %%x, %%l, 8, %%p; ld.global.v2.u32 {%%b0,%%b1}, [%%x+512];\n"
-                   " mov.u32 %%d2, 0; mov.u32 %%d3, 0;\n mma.sync.aligned.%s %s;\n"
-                   " mad.wide.u32 %%x, %%l, 16, %%p;\n"
-                   " st.global.v4.u32 [%%x+1280], {%%d0,%%d1,%%d2,%%d3};\n}\n",
-                   form->text, form->braces);
+    (void)snprintf(
+        text, size,
+        ".entry k(.param .u64 where) {\n .reg .b32 %%t, %%a<4>, %%b<2>, %%c<4>, %%d<4>;\n"
+        " .reg .b64 %%p; ld.param.u64 %%p, [where]; mov.u32 %%t, %%tid.x;\n"
+        " .reg .b32 %%w, %%l; shr.u32 %%w, %%t, 5; mov.u32 %%l, %%laneid;\n"
+        " mad.wide.u32 %%p, %%w, 1792, %%p; .reg .b64 %%x;\n"
+        " mad.wide.u32 %%x, %%l, 16, %%p;\n"
+        " ld.global.v4.u32 {%%a0,%%a1,%%a2,%%a3}, [%%x];\n"
+        " ld.global.v4.u32 {%%c0,%%c1,%%c2,%%c3}, [%%x+768];\n"
+        " mad.wide.u32 %%x, %%l, 8, %%p; ld.global.v2.u32 {%%b0,%%b1}, [%%x+512];\n"
+        " mov.u32 %%d2, 0; mov.u32 %%d3, 0;\n mma.sync.aligned.%s %s;\n"
+        " mad.wide.u32 %%x, %%l, 16, %%p;\n"
+        " st.global.v4.u32 [%%x+1280], {%%d0,%%d1,%%d2,%%d3};\n}\n",
+        form->text, form->braces);
 }
 
 static void check_form(const struct form *form)

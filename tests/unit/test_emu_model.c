@@ -100,11 +100,14 @@ static void time_reacts(void **state)
 }
 
 static const char CONFLICT_KERNEL[] =
-    ".entry k(.param .u64 out, .param .u32 stride) {\n .reg .b32 %t, %r<8>; .reg .b64 %p; .reg .pred %q;\n"
+    ".entry k(.param .u64 out, .param .u32 stride) {\n .reg .b32 %t, %r<8>; .reg .b64 %p; .reg "
+    ".pred %q;\n"
     " .shared .align 16 .b8 tile[8192];\n ld.param.u64 %p, [out]; ld.param.u32 %r0, [stride];\n"
     " mov.u32 %t, %tid.x; mad.lo.u32 %r1, %t, %r0, 0; mov.u32 %r2, tile; add.u32 %r1, %r1, %r2;\n"
-    " mov.u32 %r3, 0;\nL: st.shared.u32 [%r1], %r3; ld.shared.u32 %r4, [%r1]; add.u32 %r3, %r4, 1;\n"
-    " setp.lt.u32 %q, %r3, 500;\n @%q bra L;\n mad.wide.u32 %p, %t, 4, %p; st.global.u32 [%p], %r3;\n}\n";
+    " mov.u32 %r3, 0;\nL: st.shared.u32 [%r1], %r3; ld.shared.u32 %r4, [%r1]; add.u32 %r3, %r4, "
+    "1;\n"
+    " setp.lt.u32 %q, %r3, 500;\n @%q bra L;\n mad.wide.u32 %p, %t, 4, %p; st.global.u32 [%p], "
+    "%r3;\n}\n";
 
 static void conflicts_cost_time_and_runs_repeat(void **state)
 {

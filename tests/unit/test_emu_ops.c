@@ -1,8 +1,9 @@
 /*
- * Every operation of emu_ops.c on the emulated device, against what an H200 gave for the same inputs
- * (tests/data/emu/ops.txt: a hash of the 256 results and the instruction, a line each).
+ * Every operation of emu_ops.c on the emulated device, against what an H200 gave for the same
+ * inputs (tests/data/emu/ops.txt: a hash of the 256 results and the instruction, a line each).
  *
- *   GK_EMU_OPS_RAW=file test_emu_ops    also compares with raw results, and shows the first difference
+ *   GK_EMU_OPS_RAW=file test_emu_ops    also compares with raw results, and shows the first
+ * difference
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,9 +62,8 @@ static void show_difference(uint32_t index, const uint64_t *results)
         uint64_t want;
 
         memcpy(&want, raw + at + i * 8, sizeof(want));
-        if (want == results[i] ||
-            (strchr(emu_ops_at(index)->kinds, '~') &&
-             distance(want, results[i], emu_ops_at(index)->kinds[0]) <= 4)) {
+        if (want == results[i] || (strchr(emu_ops_at(index)->kinds, '~') &&
+                                   distance(want, results[i], emu_ops_at(index)->kinds[0]) <= 4)) {
             continue;
         }
         if (shown++ == 0) {

@@ -60,7 +60,7 @@ struct gk_emu_props {
     uint32_t smem_reserved_per_block_bytes;
     uint32_t grid_max[3], block_max[3];
     uint64_t l2_bytes;
-    uint64_t clock_khz; /* modelled */
+    uint64_t clock_khz;                    /* modelled */
     uint64_t memory_bandwidth_bytes_per_s; /* modelled */
 };
 
@@ -99,8 +99,8 @@ struct gk_emu_counts {
     uint64_t global_store_requests, global_store_sectors; /* atomics count as stores */
     uint64_t global_atomics;                              /* thread operations */
     uint64_t cp_async_bytes;
-    uint64_t cp_async_waits;      /* of warps */
-    uint64_t cp_async_left;       /* groups still in flight behind each wait, summed */
+    uint64_t cp_async_waits; /* of warps */
+    uint64_t cp_async_left;  /* groups still in flight behind each wait, summed */
     uint64_t shared_requests;
     uint64_t shared_wavefronts; /* one a request without bank conflicts (2 for 8, 4 for 16 bytes) */
     uint64_t shared_atomics;
@@ -123,7 +123,8 @@ struct gk_emu_counts {
 struct gk_emu_report {
     enum gk_emu_fault kind;
     char text[GK_EMU_TEXT_MAX];        /* the whole story; empty when kind is NONE */
-    char source_file[GK_EMU_PATH_MAX]; /* from .loc, outermost inlined position; empty: no -lineinfo */
+    char source_file[GK_EMU_PATH_MAX]; /* from .loc, outermost inlined position; empty: no -lineinfo
+                                        */
     uint32_t source_line;
     uint32_t ptx_line; /* 1-based line of the PTX text; 0 when no instruction is to blame */
     uint32_t thread[3], block[3];
@@ -159,8 +160,8 @@ enum gk_status gk_emu_write(struct gk_emu *emu, uint64_t address, const void *by
                             struct gk_err *err);
 enum gk_status gk_emu_read(struct gk_emu *emu, uint64_t address, void *bytes, uint64_t size,
                            struct gk_err *err);
-enum gk_status gk_emu_fill(struct gk_emu *emu, uint64_t address, uint64_t size,
-                           const void *pattern, uint32_t pattern_bytes, struct gk_err *err);
+enum gk_status gk_emu_fill(struct gk_emu *emu, uint64_t address, uint64_t size, const void *pattern,
+                           uint32_t pattern_bytes, struct gk_err *err);
 /* Host address of the bytes, valid until the free; NULL if the range is not in one allocation.
  * Writes through it do not mark bytes: follow them with gk_emu_mark_written. */
 void *gk_emu_host_pointer(struct gk_emu *emu, uint64_t address, uint64_t size);

@@ -111,8 +111,7 @@ static void count_access(struct emu_warp *warp, const struct emu_reach *access, 
         } else {
             counts->global_store_requests++;
             counts->global_store_sectors += sectors;
-            counts->global_atomics +=
-                kind == EMU_ATOMIC ? (uint64_t)__builtin_popcount(mask) : 0;
+            counts->global_atomics += kind == EMU_ATOMIC ? (uint64_t)__builtin_popcount(mask) : 0;
         }
     } else if (access->space == EMU_SHARED) {
         counts->shared_requests++;
@@ -204,8 +203,8 @@ static int check_lane_global(struct emu_warp *warp, const struct emu_insn *insn,
 static int bad_address(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
                        uint32_t bytes, enum emu_access_kind kind, const struct emu_reach *access)
 {
-    enum gk_emu_fault fault = access->address[lane] < NULL_ZONE ? GK_EMU_FAULT_NULL_POINTER
-                                                                : GK_EMU_FAULT_OUT_OF_BOUNDS;
+    enum gk_emu_fault fault =
+        access->address[lane] < NULL_ZONE ? GK_EMU_FAULT_NULL_POINTER : GK_EMU_FAULT_OUT_OF_BOUNDS;
 
     return emu_fault_memory(warp, insn, lane, fault, access->space, access->address[lane], bytes,
                             verb_of(kind));
@@ -243,9 +242,9 @@ static int access_global(struct emu_warp *warp, const struct emu_insn *insn, uin
         low = access->address[l] < low ? access->address[l] : low;
         high = access->address[l] > high ? access->address[l] : high;
     }
-    alloc = high - low > SPAN_AS_ONE ? NULL
-                                     : emu_memory_find(&warp->run->emu->memory, low,
-                                                       high - low + bytes);
+    alloc = high - low > SPAN_AS_ONE
+                ? NULL
+                : emu_memory_find(&warp->run->emu->memory, low, high - low + bytes);
     if (!alloc) {
         return scattered_global(warp, insn, mask, bytes, kind, access);
     }
@@ -399,9 +398,8 @@ static int access_generic(struct emu_warp *warp, const struct emu_insn *insn, ui
         }
         some.space = space;
         for (unsigned l = 0; l < EMU_LANES; l++) {
-            some.address[l] =
-                access->address[part >> l & 1 ? l : (unsigned)__builtin_ctz(part)] -
-                window_base(space);
+            some.address[l] = access->address[part >> l & 1 ? l : (unsigned)__builtin_ctz(part)] -
+                              window_base(space);
         }
         if (part != EMU_FULL) {
             some.contiguous = false;
@@ -430,8 +428,7 @@ static int access_generic(struct emu_warp *warp, const struct emu_insn *insn, ui
 static void compute_addresses(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                               bool second, struct emu_reach *out)
 {
-    const void *base = emu_operand(warp, insn,
-                                   (unsigned)(second ? insn->address2 : insn->address));
+    const void *base = emu_operand(warp, insn, (unsigned)(second ? insn->address2 : insn->address));
     const uint64_t offset = (uint64_t)(second ? insn->imm2 : insn->imm);
     uint64_t last;
 

@@ -26,7 +26,7 @@ struct emu_reach {
     bool uniform;         /* all lanes at one address */
 };
 
-#define emu_access EMU_ISA_NAME(emu_access)
+#define emu_access     EMU_ISA_NAME(emu_access)
 #define emu_wavefronts EMU_ISA_NAME(emu_wavefronts)
 
 /* `second` takes the instruction's second address. `bytes` is what one lane touches (1..16, a power

@@ -78,8 +78,8 @@
 #ifndef GK_EMU_ISA
 #define GK_EMU_ISA base
 #endif
-#define EMU_JOIN_(a, b) a##_##b
-#define EMU_JOIN(a, b) EMU_JOIN_(a, b)
+#define EMU_JOIN_(a, b)    a##_##b
+#define EMU_JOIN(a, b)     EMU_JOIN_(a, b)
 #define EMU_ISA_NAME(name) EMU_JOIN(name, GK_EMU_ISA)
 
 #define EMU_ROWS_FUNCTION(function, table)                                                         \

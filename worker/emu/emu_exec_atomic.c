@@ -98,8 +98,7 @@ static int atomic(struct emu_warp *warp, const struct emu_insn *insn, uint32_t m
     uint32_t bytes = ptx_type_bytes(insn->type), at = insn->sub ? 2 : 1;
     unsigned char *d = insn->sub ? emu_operand(warp, insn, 0) : NULL;
     const unsigned char *b = emu_operand(warp, insn, at);
-    const unsigned char *c =
-        insn->atom == PTX_CAS ? emu_operand(warp, insn, at + 1) : b;
+    const unsigned char *c = insn->atom == PTX_CAS ? emu_operand(warp, insn, at + 1) : b;
     struct emu_reach access;
     unsigned char operands[2][EMU_LANES * 8];
 

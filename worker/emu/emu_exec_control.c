@@ -243,8 +243,7 @@ static void device_string(struct emu_warp *warp, int32_t param, unsigned lane, c
 
     memcpy(&address, warp->base[0] + param + lane * 8u, sizeof(address));
     while (used + 1 < size) {
-        const struct emu_alloc *alloc =
-            emu_memory_find(&warp->run->emu->memory, address + used, 1);
+        const struct emu_alloc *alloc = emu_memory_find(&warp->run->emu->memory, address + used, 1);
         char c = alloc ? (char)alloc->bytes[address + used - alloc->address] : 0;
 
         if (!c) {

@@ -30,7 +30,10 @@ EMU_OP1(cvt_f32_f64, float, double, canonical((float)x))
 
 /* Float to integer: clamp first, so that the host's conversion is always defined; NaN gives 0. */
 EMU_OP1(cvt_s32_f32_rzi, int32_t, float,
-        x >= 0x1p31f ? INT32_MAX : x > -0x1p31f ? (int32_t)x : x != x ? 0 : INT32_MIN)
+        x >= 0x1p31f   ? INT32_MAX
+        : x > -0x1p31f ? (int32_t)x
+        : x != x       ? 0
+                       : INT32_MIN)
 
 EMU_OP1(cvt_f32_f16, float, uint16_t, emu_float_of_half(x))
 EMU_OP1(cvt_f32_bf16, float, uint16_t, emu_float_of((uint32_t)x << 16)) /* NaN bits too */
@@ -38,8 +41,7 @@ EMU_OP1(cvt_f16_f32, uint16_t, float, emu_half_of_float(x))
 EMU_OP1(cvt_bf16_f32, uint16_t, float, emu_bf16_of_float(x))
 EMU_OP2(cvt_bf16x2_f32, uint32_t, float,
         (uint32_t)emu_bf16_of_float(x) << 16 | emu_bf16_of_float(y))
-EMU_OP2(cvt_f16x2_f32, uint32_t, float,
-        (uint32_t)emu_half_of_float(x) << 16 | emu_half_of_float(y))
+EMU_OP2(cvt_f16x2_f32, uint32_t, float, (uint32_t)emu_half_of_float(x) << 16 | emu_half_of_float(y))
 
 #define INT EMU_CLASS_INT
 #define FMA EMU_CLASS_FMA

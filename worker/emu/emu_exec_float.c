@@ -123,8 +123,7 @@ EMU_OP1(rcp_f64, double, double, 1.0 / x)
 EMU_OP1(sqrt_f64, double, double, __builtin_sqrt(x))
 EMU_OP1(abs_f64, uint64_t, uint64_t, x & 0x7fffffffffffffffull)
 EMU_OP1(neg_f64, double, double, x != x ? x : double_of(bits_of_double(x) ^ 1ull << 63))
-EMU_OP2(copysign_f64, uint64_t, uint64_t,
-        (x & 0x8000000000000000ull) | (y & 0x7fffffffffffffffull))
+EMU_OP2(copysign_f64, uint64_t, uint64_t, (x & 0x8000000000000000ull) | (y & 0x7fffffffffffffffull))
 
 /* rcp.approx.ftz.f64 and rsqrt.approx(.ftz).f64 look at and give the upper 32 bits only. */
 static inline double upper_half(double x)
@@ -343,8 +342,8 @@ static int testp_f64(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     return EMU_NEXT;
 }
 
-#define FMA EMU_CLASS_FMA
-#define F64 EMU_CLASS_FP64
+#define FMA     EMU_CLASS_FMA
+#define F64     EMU_CLASS_FP64
 #define SPECIAL EMU_CLASS_SPECIAL
 
 static const struct ptx_row ROWS[] = {

@@ -11,8 +11,17 @@
 #include <math.h>
 
 enum half_op {
-    HALF_ADD, HALF_SUB, HALF_MUL, HALF_FMA, HALF_MIN, HALF_MAX, HALF_NEG, HALF_ABS, HALF_EX2,
-    HALF_TANH, HALF_COPY
+    HALF_ADD,
+    HALF_SUB,
+    HALF_MUL,
+    HALF_FMA,
+    HALF_MIN,
+    HALF_MAX,
+    HALF_NEG,
+    HALF_ABS,
+    HALF_EX2,
+    HALF_TANH,
+    HALF_COPY
 };
 
 struct half_kind {
@@ -92,8 +101,8 @@ static uint32_t half_fma(uint32_t a, uint32_t b, uint32_t c, bool bf16)
 {
     double product = (double)widen(a, bf16) * (double)widen(b, bf16);
 
-    return emu_round_narrow(emu_add_odd(product, (double)widen(c, bf16)),
-                            bf16 ? PTX_BF16 : PTX_F16, PTX_RN, false);
+    return emu_round_narrow(emu_add_odd(product, (double)widen(c, bf16)), bf16 ? PTX_BF16 : PTX_F16,
+                            PTX_RN, false);
 }
 
 static uint32_t half_compute(const struct emu_insn *insn, uint32_t a, uint32_t b, uint32_t c,
@@ -156,11 +165,10 @@ static int half(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mas
         uint32_t *d = emu_operand(warp, insn, 0);
         const uint32_t *x = a, *y = b, *z = c;
 
-        EMU_FOR_LANES(mask,
-                      d[l] = half_compute(insn, x[l] & 0xffff, y[l] & 0xffff, z[l] & 0xffff,
-                                          kind.bf16) |
-                             half_compute(insn, x[l] >> 16, y[l] >> 16, z[l] >> 16, kind.bf16)
-                                 << 16);
+        EMU_FOR_LANES(
+            mask,
+            d[l] = half_compute(insn, x[l] & 0xffff, y[l] & 0xffff, z[l] & 0xffff, kind.bf16) |
+                   half_compute(insn, x[l] >> 16, y[l] >> 16, z[l] >> 16, kind.bf16) << 16);
     }
     return EMU_NEXT;
 }
@@ -282,10 +290,10 @@ static int set_half(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
     return EMU_NEXT;
 }
 
-#define FMA EMU_CLASS_FMA
-#define SPECIAL EMU_CLASS_SPECIAL
+#define FMA      EMU_CLASS_FMA
+#define SPECIAL  EMU_CLASS_SPECIAL
 #define ANY_HALF "[.f16|.f16x2|.bf16|.bf16x2]"
-#define CMP "[.eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan]"
+#define CMP      "[.eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan]"
 
 static const struct ptx_row ROWS[] = {
     {"add{.rn}{.ftz}{.sat}" ANY_HALF, "Dt St St", half, FMA, HALF_ADD},
@@ -299,8 +307,8 @@ static const struct ptx_row ROWS[] = {
     {"ex2.approx{.ftz}" ANY_HALF, "Dt St", half, SPECIAL, HALF_EX2},
     {"tanh.approx" ANY_HALF, "Dt St", half, SPECIAL, HALF_TANH},
     {"setp" CMP "{.and|.or|.xor}{.ftz}" ANY_HALF, "Q St St G?", setp_half, FMA, 0},
-    {"set" CMP "{.and|.or|.xor}{.ftz}[.f16|.bf16|.u32|.s32|.f16x2|.bf16x2]" ANY_HALF,
-     "Dt Su Su G?", set_half, FMA, 0},
+    {"set" CMP "{.and|.or|.xor}{.ftz}[.f16|.bf16|.u32|.s32|.f16x2|.bf16x2]" ANY_HALF, "Dt Su Su G?",
+     set_half, FMA, 0},
 };
 
 EMU_ROWS_FUNCTION(emu_rows_half, ROWS)

@@ -23,36 +23,36 @@ static inline int32_t clamp_s32(int64_t value)
 EMU_OP2(add_sat_s32, int32_t, int32_t, clamp_s32((int64_t)x + y))
 EMU_OP2(sub_sat_s32, int32_t, int32_t, clamp_s32((int64_t)x - y))
 
-EMU_OP2(mul_lo_16, uint16_t, uint16_t, (uint32_t)x * y)
-EMU_OP2(mul_lo_32, uint32_t, uint32_t, x * y)
-EMU_OP2(mul_lo_64, uint64_t, uint64_t, x * y)
-EMU_OP2(mul_hi_s16, int16_t, int16_t, (int32_t)x * y >> 16)
-EMU_OP2(mul_hi_u16, uint16_t, uint16_t, (uint32_t)x * y >> 16)
-EMU_OP2(mul_hi_s32, int32_t, int32_t, (int64_t)x * y >> 32)
-EMU_OP2(mul_hi_u32, uint32_t, uint32_t, (uint64_t)x * y >> 32)
-EMU_OP2(mul_hi_s64, int64_t, int64_t, (__extension__(__int128)x * y) >> 64)
-EMU_OP2(mul_hi_u64, uint64_t, uint64_t, (__extension__(unsigned __int128)x * y) >> 64)
-EMU_OP2(mul_wide_s16, int32_t, int16_t, (int32_t)x * y)
-EMU_OP2(mul_wide_u16, uint32_t, uint16_t, (uint32_t)x * y)
-EMU_OP2(mul_wide_s32, int64_t, int32_t, (int64_t)x * y)
-EMU_OP2(mul_wide_u32, uint64_t, uint32_t, (uint64_t)x * y)
+EMU_OP2(mul_lo_16, uint16_t, uint16_t, (uint32_t)x *y)
+EMU_OP2(mul_lo_32, uint32_t, uint32_t, x *y)
+EMU_OP2(mul_lo_64, uint64_t, uint64_t, x *y)
+EMU_OP2(mul_hi_s16, int16_t, int16_t, (int32_t)x *y >> 16)
+EMU_OP2(mul_hi_u16, uint16_t, uint16_t, (uint32_t)x *y >> 16)
+EMU_OP2(mul_hi_s32, int32_t, int32_t, (int64_t)x *y >> 32)
+EMU_OP2(mul_hi_u32, uint32_t, uint32_t, (uint64_t)x *y >> 32)
+EMU_OP2(mul_hi_s64, int64_t, int64_t, (__extension__(__int128) x * y) >> 64)
+EMU_OP2(mul_hi_u64, uint64_t, uint64_t, (__extension__(unsigned __int128) x * y) >> 64)
+EMU_OP2(mul_wide_s16, int32_t, int16_t, (int32_t)x *y)
+EMU_OP2(mul_wide_u16, uint32_t, uint16_t, (uint32_t)x *y)
+EMU_OP2(mul_wide_s32, int64_t, int32_t, (int64_t)x *y)
+EMU_OP2(mul_wide_u32, uint64_t, uint32_t, (uint64_t)x *y)
 
-EMU_OP3(mad_lo_16, uint16_t, uint16_t, (uint32_t)x * y + z)
-EMU_OP3(mad_lo_32, uint32_t, uint32_t, x * y + z)
-EMU_OP3(mad_lo_64, uint64_t, uint64_t, x * y + z)
+EMU_OP3(mad_lo_16, uint16_t, uint16_t, (uint32_t)x *y + z)
+EMU_OP3(mad_lo_32, uint32_t, uint32_t, x *y + z)
+EMU_OP3(mad_lo_64, uint64_t, uint64_t, x *y + z)
 EMU_OP3(mad_hi_s16, int16_t, int16_t, ((int32_t)x * y >> 16) + z)
 EMU_OP3(mad_hi_u16, uint16_t, uint16_t, ((uint32_t)x * y >> 16) + z)
-EMU_OP3T(mad_hi_s32, uint32_t, int32_t, uint32_t, (uint32_t)((int64_t)x * y >> 32) + z)
+EMU_OP3T(mad_hi_s32, uint32_t, int32_t, uint32_t, (uint32_t)((int64_t)x *y >> 32) + z)
 EMU_OP3(mad_hi_sat_s32, int32_t, int32_t, clamp_s32(((int64_t)x * y >> 32) + z))
-EMU_OP3(mad_hi_u32, uint32_t, uint32_t, (uint32_t)((uint64_t)x * y >> 32) + z)
+EMU_OP3(mad_hi_u32, uint32_t, uint32_t, (uint32_t)((uint64_t)x *y >> 32) + z)
 EMU_OP3T(mad_hi_s64, uint64_t, int64_t, uint64_t,
-         (uint64_t)((__extension__(__int128)x * y) >> 64) + z)
+         (uint64_t)((__extension__(__int128) x * y) >> 64) + z)
 EMU_OP3(mad_hi_u64, uint64_t, uint64_t,
-        (uint64_t)((__extension__(unsigned __int128)x * y) >> 64) + z)
-EMU_OP3T(mad_wide_s16, uint32_t, int16_t, uint32_t, (uint32_t)((int32_t)x * y) + z)
-EMU_OP3T(mad_wide_u16, uint32_t, uint16_t, uint32_t, (uint32_t)x * y + z)
-EMU_OP3T(mad_wide_s32, uint64_t, int32_t, uint64_t, (uint64_t)((int64_t)x * y) + z)
-EMU_OP3T(mad_wide_u32, uint64_t, uint32_t, uint64_t, (uint64_t)x * y + z)
+        (uint64_t)((__extension__(unsigned __int128) x * y) >> 64) + z)
+EMU_OP3T(mad_wide_s16, uint32_t, int16_t, uint32_t, (uint32_t)((int32_t)x *y) + z)
+EMU_OP3T(mad_wide_u16, uint32_t, uint16_t, uint32_t, (uint32_t)x *y + z)
+EMU_OP3T(mad_wide_s32, uint64_t, int32_t, uint64_t, (uint64_t)((int64_t)x *y) + z)
+EMU_OP3T(mad_wide_u32, uint64_t, uint32_t, uint64_t, (uint64_t)x *y + z)
 
 static inline int64_t low24s(int32_t x)
 {
@@ -105,7 +105,7 @@ static inline uint32_t halves(uint32_t low, uint32_t high)
     return (low & 0xffff) | high << 16;
 }
 
-#define LOW_S(v) ((int32_t)(int16_t)(v))
+#define LOW_S(v)  ((int32_t)(int16_t)(v))
 #define HIGH_S(v) ((int32_t)(v) >> 16)
 EMU_OP2(add_16x2, uint32_t, uint32_t, halves(x + y, (x >> 16) + (y >> 16)))
 EMU_OP2(min_s16x2, uint32_t, uint32_t,
@@ -167,8 +167,9 @@ static int carry_mad_32(struct emu_warp *warp, const struct emu_insn *insn, uint
 
     for (uint32_t left = mask; left; left &= left - 1) {
         unsigned l = (unsigned)__builtin_ctz(left);
-        uint64_t product = insn->type == PTX_S32 ? (uint64_t)((int64_t)(int32_t)a[l] * (int32_t)b[l])
-                                                 : (uint64_t)a[l] * b[l];
+        uint64_t product = insn->type == PTX_S32
+                               ? (uint64_t)((int64_t)(int32_t)a[l] * (int32_t)b[l])
+                               : (uint64_t)a[l] * b[l];
         uint64_t part = insn->mods & PTX_M_HI ? product >> 32 : product & UINT32_MAX;
         uint64_t sum = part + c[l] + (insn->sub & 1 ? warp->carry >> l & 1 : 0);
 
@@ -285,8 +286,7 @@ static inline uint64_t extract(uint64_t x, uint32_t first, uint32_t count, unsig
     }
 }
 
-EMU_OP3T(bfe_u32, uint32_t, uint32_t, uint32_t,
-         extract(x, y, z, 32, false))
+EMU_OP3T(bfe_u32, uint32_t, uint32_t, uint32_t, extract(x, y, z, 32, false))
 EMU_OP3T(bfe_s32, uint32_t, uint32_t, uint32_t, extract(x, y, z, 32, true))
 
 #define BFE64(name, is_signed)                                                                     \
@@ -431,9 +431,10 @@ static int dp4a(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mas
     const bool sa = insn->type == PTX_S32;
     const bool sb = insn->type2 == PTX_S32;
 
-    EMU_FOR_LANES(mask, uint32_t sum = c[l]; for (unsigned i = 0; i < 4; i++) {
-        sum += (uint32_t)(byte_of(a[l], i, sa) * byte_of(b[l], i, sb));
-    } d[l] = sum);
+    EMU_FOR_LANES(
+        mask, uint32_t sum = c[l]; for (unsigned i = 0; i < 4; i++) {
+            sum += (uint32_t)(byte_of(a[l], i, sa) * byte_of(b[l], i, sb));
+        } d[l] = sum);
     return EMU_NEXT;
 }
 
@@ -447,11 +448,12 @@ static int dp2a(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mas
     const bool sb = insn->type2 == PTX_S32;
     const unsigned base = insn->mods & PTX_M_HI ? 2 : 0;
 
-    EMU_FOR_LANES(mask, uint32_t sum = c[l]; for (unsigned i = 0; i < 2; i++) {
-        int32_t half = sa ? (int16_t)(a[l] >> i * 16) : (int32_t)(a[l] >> i * 16 & 0xffff);
+    EMU_FOR_LANES(
+        mask, uint32_t sum = c[l]; for (unsigned i = 0; i < 2; i++) {
+            int32_t half = sa ? (int16_t)(a[l] >> i * 16) : (int32_t)(a[l] >> i * 16 & 0xffff);
 
-        sum += (uint32_t)half * (uint32_t)byte_of(b[l], base + i, sb);
-    } d[l] = sum);
+            sum += (uint32_t)half * (uint32_t)byte_of(b[l], base + i, sb);
+        } d[l] = sum);
     return EMU_NEXT;
 }
 
@@ -465,13 +467,14 @@ static int absolute_differences(struct emu_warp *warp, const struct emu_insn *in
     const bool sa = insn->type2 == PTX_S32;
     const bool sb = insn->type3 == PTX_S32;
 
-    EMU_FOR_LANES(mask, uint32_t sum = c[l]; uint32_t bytes = 0; for (unsigned i = 0; i < 4; i++) {
-        int32_t apart = byte_of(a[l], i, sa) - byte_of(b[l], i, sb);
-        uint32_t size = (uint32_t)(apart < 0 ? -apart : apart);
+    EMU_FOR_LANES(
+        mask, uint32_t sum = c[l]; uint32_t bytes = 0; for (unsigned i = 0; i < 4; i++) {
+            int32_t apart = byte_of(a[l], i, sa) - byte_of(b[l], i, sb);
+            uint32_t size = (uint32_t)(apart < 0 ? -apart : apart);
 
-        sum += size;
-        bytes |= (size & 255) << i * 8;
-    } d[l] = insn->atom == PTX_ADD ? sum : bytes);
+            sum += size;
+            bytes |= (size & 255) << i * 8;
+        } d[l] = insn->atom == PTX_ADD ? sum : bytes);
     return EMU_NEXT;
 }
 
@@ -546,7 +549,7 @@ static int finish_setp(struct emu_warp *warp, const struct emu_insn *insn, uint3
     case code:                                                                                     \
         EMU_VECTOR                                                                                 \
         for (unsigned l = 0; l < EMU_LANES; l++) {                                                 \
-            hit[l] = (uint8_t)(__VA_ARGS__);                                                               \
+            hit[l] = (uint8_t)(__VA_ARGS__);                                                       \
         }                                                                                          \
         break
 
@@ -606,7 +609,7 @@ SETP_INT(setp_u64, uint64_t)
         }                                                                                          \
         switch (insn->cmp) {                                                                       \
             COMPARE_CASE(PTX_EQ, a[l] == b[l]);                                                    \
-            COMPARE_CASE(PTX_NE, a[l] < b[l] || a[l] > b[l]);                                      \
+            COMPARE_CASE(PTX_NE, a[l]<b[l] || a[l]> b[l]);                                         \
             COMPARE_CASE(PTX_LT, a[l] < b[l]);                                                     \
             COMPARE_CASE(PTX_LE, a[l] <= b[l]);                                                    \
             COMPARE_CASE(PTX_GT, a[l] > b[l]);                                                     \
@@ -710,9 +713,9 @@ EMU_OP3T(slct_32_f32, uint32_t, uint32_t, float, flush(insn, z) >= 0 ? x : y)
 EMU_OP3T(slct_64_f32, uint64_t, uint64_t, float, flush(insn, z) >= 0 ? x : y)
 EMU_OP3T(slct_16_f32, uint16_t, uint16_t, float, flush(insn, z) >= 0 ? x : y)
 
-#define INT EMU_CLASS_INT
-#define BOOLEAN "{.and|.or|.xor}"
-#define CMP_INT "[.eq|.ne|.lt|.le|.gt|.ge|.lo|.ls|.hi|.hs]"
+#define INT       EMU_CLASS_INT
+#define BOOLEAN   "{.and|.or|.xor}"
+#define CMP_INT   "[.eq|.ne|.lt|.le|.gt|.ge|.lo|.ls|.hi|.hs]"
 #define CMP_FLOAT "[.eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan]"
 
 static const struct ptx_row ROWS[] = {
@@ -870,7 +873,8 @@ static const struct ptx_row ROWS[] = {
     {"prmt.b32{.f4e|.b4e|.rc8|.ecl|.ecr|.rc16}", "Dt St St St", prmt_32, INT, 0},
     {"dp4a[.u32|.s32][.u32|.s32]", "Dw Sw Sw Sw", dp4a, INT, 0},
     {"dp2a[.lo|.hi][.u32|.s32][.u32|.s32]", "Dw Sw Sw Sw", dp2a, INT, 0},
-    {"vabsdiff4[.u32|.s32][.u32|.s32][.u32|.s32]{.add}", "Dw Sw Sw Sw", absolute_differences, INT, 0},
+    {"vabsdiff4[.u32|.s32][.u32|.s32][.u32|.s32]{.add}", "Dw Sw Sw Sw", absolute_differences, INT,
+     0},
     {"setp" CMP_INT BOOLEAN "[.u16|.b16]", "Q St St G?", setp_u16, INT, 0},
     {"setp" CMP_INT BOOLEAN ".s16", "Q St St G?", setp_s16, INT, 0},
     {"setp" CMP_INT BOOLEAN "[.u32|.b32]", "Q St St G?", setp_u32, INT, 0},

@@ -37,8 +37,8 @@ static void load_contiguous(const struct emu_reach *access, uint32_t bytes, void
 /* memory bytes, register bytes and sign, as one number. */
 #define SHAPE(memory, target, is_signed) ((memory) << 8 | (target) << 4 | (is_signed))
 
-static void load_element(const struct emu_reach *access, uint32_t mask, uint32_t at,
-                         uint32_t shape, void *to)
+static void load_element(const struct emu_reach *access, uint32_t mask, uint32_t at, uint32_t shape,
+                         void *to)
 {
     switch (shape) {
     case SHAPE(1, 2, 0):
@@ -299,8 +299,7 @@ static int read_sources(struct emu_warp *warp, const struct emu_insn *insn, uint
         whole |= (uint32_t)(mask >> l & 1 && sizes[l] == bytes) << l;
     }
     if (whole) {
-        if (emu_access(warp, insn, whole, EMU_GLOBAL, true, bytes, EMU_LOAD, &access) !=
-            EMU_NEXT) {
+        if (emu_access(warp, insn, whole, EMU_GLOBAL, true, bytes, EMU_LOAD, &access) != EMU_NEXT) {
             return EMU_STOP;
         }
         for (uint32_t left = whole; left; left &= left - 1) {
@@ -321,6 +320,32 @@ static int read_sources(struct emu_warp *warp, const struct emu_insn *insn, uint
             }
             record->data[l][at] = *access.ptr[l];
         }
+    }
+    return EMU_NEXT;
+}
+
+/* Lanes that have closed different numbers of groups get records of their own. The record behind
+ * the last holds addresses and data. */
+static int queue_copies(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left;) {
+        uint32_t batch = warp->batches[__builtin_ctz(left)], same = 0;
+        struct emu_copy_async *one = copy_record(warp);
+
+        for (unsigned l = 0; l < EMU_LANES; l++) {
+            same |= (uint32_t)(left >> l & 1 && warp->batches[l] == batch) << l;
+        }
+        if (!one) {
+            return emu_fault(warp, insn, (unsigned)__builtin_ctz(left), GK_EMU_FAULT_UNSUPPORTED, 0,
+                             "the host has no memory for more copies in flight");
+        }
+        if (left != mask) {
+            *one = warp->copies[warp->copy_count - 1];
+        }
+        one->mask = same;
+        one->batch = batch;
+        warp->copy_count++;
+        left &= ~same;
     }
     return EMU_NEXT;
 }
@@ -361,8 +386,8 @@ static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32
     if (emu_access(warp, insn, mask, EMU_SHARED, false, bytes, EMU_PLACE, &access) != EMU_NEXT) {
         return EMU_STOP;
     }
-    warp->run->report->counts.cp_async_bytes += (uint64_t)bytes *
-                                                (uint64_t)__builtin_popcount(mask);
+    warp->run->report->counts.cp_async_bytes +=
+        (uint64_t)bytes * (uint64_t)__builtin_popcount(mask);
     for (unsigned l = 0; l < EMU_LANES; l++) {
         record->address[l] = (uint32_t)access.address[l];
         if (mask >> l & 1) {
@@ -371,25 +396,8 @@ static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32
         }
     }
     block->any_pending = true;
-    /* Lanes that have closed different numbers of groups get records of their own. */
-    for (uint32_t left = mask; left;) {
-        uint32_t batch = warp->batches[__builtin_ctz(left)], same = 0;
-        struct emu_copy_async *one = copy_record(warp);
-
-        for (unsigned l = 0; l < EMU_LANES; l++) {
-            same |= (uint32_t)(left >> l & 1 && warp->batches[l] == batch) << l;
-        }
-        if (!one) {
-            return emu_fault(warp, insn, (unsigned)__builtin_ctz(left), GK_EMU_FAULT_UNSUPPORTED, 0,
-                             "the host has no memory for more copies in flight");
-        }
-        if (left != mask) {
-            *one = warp->copies[warp->copy_count - 1];
-        }
-        one->mask = same;
-        one->batch = batch;
-        warp->copy_count++;
-        left &= ~same;
+    if (queue_copies(warp, insn, mask) != EMU_NEXT) {
+        return EMU_STOP;
     }
     if (warp->run->emu->schedule == GK_EMU_EARLY) {
         uint32_t all[EMU_LANES];
@@ -432,8 +440,7 @@ static int copy_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 #define SEM "{.weak|.relaxed|.acquire|.release|.volatile|.mmio}{.cta|.cluster|.gpu|.sys}"
 #define HINTS                                                                                      \
     "{.L1::*}{.L2::evict_*}{.L2::cache_hint}{.L2::64B|.L2::128B|.L2::256B}{.L2::cache_hint}"
-#define MEM_TYPE                                                                                   \
-    "[.b8|.u8|.s8|.b16|.u16|.s16|.f16|.bf16|.b32|.u32|.s32|.f32|.b64|.u64|.s64|.f64]"
+#define MEM_TYPE "[.b8|.u8|.s8|.b16|.u16|.s16|.f16|.bf16|.b32|.u32|.s32|.f32|.b64|.u64|.s64|.f64]"
 #define LD_SPACE "{.global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func}"
 #define ST_SPACE "{.global|.shared|.shared::cta|.local|.param|.param::func}"
 #define CP_HINTS "{.L2::cache_hint}{.L2::64B|.L2::128B|.L2::256B}"

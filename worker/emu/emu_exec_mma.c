@@ -1,5 +1,6 @@
 /*
- * Matrix instructions: ldmatrix, stmatrix, movmatrix and mma.sync. Compiled once an instruction set.
+ * Matrix instructions: ldmatrix, stmatrix, movmatrix and mma.sync. Compiled once an instruction
+ * set.
  *
  * Fragments are those of the PTX ISA. With g = lane / 4 and t = lane % 4, and E elements in one
  * register (1 of tf32, 2 of 16 bits, 4 of 8 bits), register r of A holds row g + 8 (r & 1) and
@@ -15,13 +16,14 @@
 
 #include <string.h>
 
-#define ROWS_A 16
-#define COLUMNS 8
+#define ROWS_A    16
+#define COLUMNS   8
 #define DEPTH_MAX 32
 
 /* ------------------------------------------------------------------ ldmatrix */
 
-/* Operands: n destinations, address. sub: n. Lane i gives the address of row i % 8 of matrix i / 8. */
+/* Operands: n destinations, address. sub: n. Lane i gives the address of row i % 8 of matrix i / 8.
+ */
 static int ldmatrix(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     uint32_t count = insn->sub, lanes = count == 4 ? EMU_FULL : (1u << count * 8) - 1;
@@ -214,7 +216,8 @@ static void load_b(struct emu_warp *warp, const struct emu_insn *insn, unsigned 
 }
 
 /* A row of eight sums as one vector; the compiler splits it where the host has shorter ones. The
- * product is exact, so two roundings of a * b + c are one. Four rows at once reuse each row of B. */
+ * product is exact, so two roundings of a * b + c are one. Four rows at once reuse each row of B.
+ */
 typedef double row_of_8 __attribute__((vector_size(64)));
 
 static void multiply(struct tile *tile, unsigned registers, unsigned per)
@@ -389,12 +392,12 @@ static int mma_f64(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
     return EMU_NEXT;
 }
 
-#define MEM EMU_CLASS_MEMORY
+#define MEM    EMU_CLASS_MEMORY
 #define TENSOR EMU_CLASS_TENSOR
-#define LDM "ldmatrix.sync.aligned.m8n8"
-#define STM "stmatrix.sync.aligned.m8n8"
+#define LDM    "ldmatrix.sync.aligned.m8n8"
+#define STM    "stmatrix.sync.aligned.m8n8"
 #define SHARED "{.shared|.shared::cta}"
-#define MMA "mma.sync.aligned"
+#define MMA    "mma.sync.aligned"
 
 static const struct ptx_row ROWS[] = {
     {LDM ".x1{.trans}" SHARED ".b16", "M1w A", ldmatrix, MEM, 1},

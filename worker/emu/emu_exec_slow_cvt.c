@@ -123,7 +123,7 @@ static uint64_t to_float(const struct emu_insn *insn, const struct value *value,
         real = nearbyint(real);
     }
     if (type == PTX_F64) {
-        double out = value->is_float ? real
+        double out = value->is_float      ? real
                      : value->is_unsigned ? (double)(uint64_t)value->integer
                                           : (double)value->integer;
 
@@ -132,7 +132,7 @@ static uint64_t to_float(const struct emu_insn *insn, const struct value *value,
         }
         memcpy(&bits, &out, sizeof(bits));
     } else if (type == PTX_F32) {
-        bits = finish_f32(insn, value->is_float ? (float)real
+        bits = finish_f32(insn, value->is_float      ? (float)real
                                 : value->is_unsigned ? (float)(uint64_t)value->integer
                                                      : (float)value->integer);
     } else {
@@ -212,7 +212,8 @@ static uint64_t to_integer(const struct emu_insn *insn, const struct value *valu
     }
     /* Registers wider than the type hold its value extended. */
     bits <<= 64 - size;
-    return ptx_type_is_signed(type) ? (uint64_t)((int64_t)bits >> (64 - size)) : bits >> (64 - size);
+    return ptx_type_is_signed(type) ? (uint64_t)((int64_t)bits >> (64 - size))
+                                    : bits >> (64 - size);
 }
 
 /* A NaN that becomes a double keeps sign and payload. */
@@ -327,7 +328,7 @@ static int pack_sat(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
 }
 
 #define FROM "[.u8|.s8|.u16|.s16|.u32|.s32|.u64|.s64|.f16|.bf16|.f32|.f64]"
-#define TO "[.u8|.s8|.u16|.s16|.u32|.s32|.u64|.s64|.f16|.bf16|.f32|.f64|.tf32]"
+#define TO   "[.u8|.s8|.u16|.s16|.u32|.s32|.u64|.s64|.f16|.bf16|.f32|.f64|.tf32]"
 static const struct ptx_row ROWS[] = {
     {"cvt{.rn|.rz|.rm|.rp|.rna|.rni|.rzi|.rmi|.rpi}{.ftz}{.sat}{.relu}{.satfinite}{.relu}" TO FROM,
      "Dr Sr", convert, EMU_CLASS_FMA, 0},

@@ -121,8 +121,8 @@ static int bar(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask
                          "barrier %u is in use for %u threads (0: all), here it is for %u", id,
                          barrier->expected, count);
     }
-    barrier->arrived += count && insn->sub & BAR_ALIGNED ? EMU_LANES
-                                                         : (uint32_t)__builtin_popcount(mask);
+    barrier->arrived +=
+        count && insn->sub & BAR_ALIGNED ? EMU_LANES : (uint32_t)__builtin_popcount(mask);
     if (op == BAR_RED) {
         add_predicate(warp, insn, mask, barrier);
     }
@@ -440,7 +440,7 @@ static int sleep_now(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     return EMU_YIELD;
 }
 
-#define CONTROL EMU_CLASS_CONTROL
+#define CONTROL      EMU_CLASS_CONTROL
 #define SYNC_ALIGNED (BAR_SYNC | BAR_ALIGNED)
 
 static const struct ptx_row ROWS[] = {

@@ -123,8 +123,8 @@ void emu_fault_launch(struct emu_run *run, enum gk_emu_fault kind, const char *t
         return;
     }
     report->kind = kind;
-    (void)snprintf(report->text, sizeof(report->text), "%s: kernel %s, %s",
-                   gk_emu_fault_text(kind), run->kernel->name, text);
+    (void)snprintf(report->text, sizeof(report->text), "%s: kernel %s, %s", gk_emu_fault_text(kind),
+                   run->kernel->name, text);
 }
 
 /* "12 bytes past the end of 'A' (4096 bytes at 0x...)". */
@@ -139,10 +139,10 @@ static void place_of(struct emu_memory *memory, uint64_t address, char *text, si
                        "%" PRIu64 " bytes before '%s' (%" PRIu64 " bytes at 0x%" PRIx64 ")",
                        alloc->address - address, alloc->name, alloc->size, alloc->address);
     } else if (address - alloc->address >= alloc->size) {
-        (void)snprintf(text, size,
-                       "%" PRIu64 " bytes past the end of '%s' (%" PRIu64 " bytes at 0x%" PRIx64
-                       ")", address - alloc->address - alloc->size, alloc->name, alloc->size,
-                       alloc->address);
+        (void)snprintf(
+            text, size,
+            "%" PRIu64 " bytes past the end of '%s' (%" PRIu64 " bytes at 0x%" PRIx64 ")",
+            address - alloc->address - alloc->size, alloc->name, alloc->size, alloc->address);
     } else {
         (void)snprintf(text, size,
                        "offset %" PRIu64 " of '%s' (%" PRIu64 " bytes at 0x%" PRIx64 ")",
@@ -154,7 +154,7 @@ int emu_fault_memory(struct emu_warp *warp, const struct emu_insn *insn, unsigne
                      enum gk_emu_fault kind, enum emu_space space, uint64_t address, uint32_t bytes,
                      const char *verb)
 {
-    static const char *const SPACE[] = {"generic", "global", "shared", "local",
+    static const char *const SPACE[] = {"generic",  "global",    "shared",   "local",
                                         "constant", "parameter", "parameter"};
     struct emu_run *run = warp->run;
     char place[256];
@@ -170,6 +170,7 @@ int emu_fault_memory(struct emu_warp *warp, const struct emu_insn *insn, unsigne
     } else {
         place_of(&run->emu->memory, address, place, sizeof(place));
     }
-    return emu_fault(warp, insn, lane, kind, address, "%s of %u bytes at %s address 0x%" PRIx64
-                     ", %s", verb, bytes, SPACE[space], address, place);
+    return emu_fault(warp, insn, lane, kind, address,
+                     "%s of %u bytes at %s address 0x%" PRIx64 ", %s", verb, bytes, SPACE[space],
+                     address, place);
 }

@@ -12,18 +12,18 @@
 
 #include "worker/emu/emu.h"
 
-#define EMU_LANES 32
-#define EMU_FULL 0xffffffffu
-#define EMU_OPERANDS_MAX 24
+#define EMU_LANES          32
+#define EMU_FULL           0xffffffffu
+#define EMU_OPERANDS_MAX   24
 #define EMU_CALL_DEPTH_MAX 24
-#define EMU_BARRIERS 16
-#define EMU_GROUPS_MAX 33 /* one a lane, and one while a group is being split */
+#define EMU_BARRIERS       16
+#define EMU_GROUPS_MAX     33 /* one a lane, and one while a group is being split */
 
 /* Windows of the generic address space. Allocations get addresses from EMU_GLOBAL_BASE up. */
-#define EMU_GLOBAL_BASE 0x0000000200000000ull
-#define EMU_SHARED_BASE 0x0000700000000000ull
-#define EMU_LOCAL_BASE 0x0000710000000000ull
-#define EMU_PARAM_BASE 0x0000720000000000ull
+#define EMU_GLOBAL_BASE  0x0000000200000000ull
+#define EMU_SHARED_BASE  0x0000700000000000ull
+#define EMU_LOCAL_BASE   0x0000710000000000ull
+#define EMU_PARAM_BASE   0x0000720000000000ull
 #define EMU_WINDOW_BYTES 0x0000000100000000ull
 
 enum emu_space {
@@ -38,7 +38,7 @@ enum emu_space {
 
 /* ------------------------------------------------------------------ memory */
 
-#define EMU_NAME_MAX 64
+#define EMU_NAME_MAX   64
 #define EMU_PAGE_BYTES 4096u
 
 struct emu_alloc {
@@ -122,7 +122,7 @@ struct emu_insn {
     uint8_t width[4];           /* bytes of a lane of op[0..3] where the type does not say */
     int16_t address, address2;  /* index in op[] of address registers, -1: none */
     uint8_t address_width, address2_width; /* 4 or 8 bytes */
-    int64_t imm2;               /* offset of the second address; lane stride of a function's .param */
+    int64_t imm2; /* offset of the second address; lane stride of a function's .param */
 };
 
 struct emu_loc {
@@ -168,7 +168,7 @@ struct gk_emu_kernel {
     uint32_t register_bytes; /* of a warp, special registers included */
     struct gk_emu_param params[GK_EMU_PARAMS_MAX];
     uint32_t param_count, params_size;
-    int32_t sink; /* registers that "_" writes to */
+    int32_t sink;               /* registers that "_" writes to */
     uint32_t static_smem_bytes; /* rounded up so that dynamic memory is aligned */
     uint32_t local_bytes;
     uint32_t maxntid[3], reqntid[3];
@@ -183,8 +183,8 @@ struct emu_symbol {
 
 struct gk_emu_module {
     struct gk_emu *emu;
-    char *text;            /* copy of the PTX, NUL-terminated */
-    const char **lines;    /* start of each line */
+    char *text;         /* copy of the PTX, NUL-terminated */
+    const char **lines; /* start of each line */
     uint32_t line_count;
     struct emu_loc *locs; /* [0] is "unknown" */
     uint32_t loc_count, loc_capacity;
@@ -219,15 +219,15 @@ struct emu_group {
     uint8_t wait;    /* enum emu_wait */
     uint8_t barrier; /* id */
     uint8_t depth;
-    uint64_t last_run; /* for fairness */
+    uint64_t last_run;                  /* for fairness */
     uint32_t stack[EMU_CALL_DEPTH_MAX]; /* instruction index of each open call */
 };
 
 /* cp.async: one record an instruction and group of lanes. */
 struct emu_copy_async {
-    uint32_t mask;   /* lanes whose bytes are not written yet */
-    uint32_t batch;  /* number of the commit group it belongs to */
-    uint32_t bytes;  /* a lane */
+    uint32_t mask;  /* lanes whose bytes are not written yet */
+    uint32_t batch; /* number of the commit group it belongs to */
+    uint32_t bytes; /* a lane */
     uint32_t line;
     uint32_t address[EMU_LANES]; /* in shared memory */
     unsigned char data[EMU_LANES][16];
@@ -237,12 +237,12 @@ struct emu_warp {
     unsigned char *base[2]; /* registers, pool */
     struct emu_block *block;
     struct emu_run *run;
-    uint32_t pc;     /* of the running group */
-    uint32_t active; /* lanes of the running group */
-    uint32_t alive;  /* lanes that have not exited */
+    uint32_t pc;      /* of the running group */
+    uint32_t active;  /* lanes of the running group */
+    uint32_t alive;   /* lanes that have not exited */
     uint32_t started; /* lanes that exist: the last warp of a block may be partial */
-    uint32_t index;  /* in its block */
-    uint32_t limit;  /* pc at which the running group must look for others */
+    uint32_t index;   /* in its block */
+    uint32_t limit;   /* pc at which the running group must look for others */
     struct emu_group groups[EMU_GROUPS_MAX];
     uint32_t group_count, current;
     uint32_t back_branches; /* taken since the last change of group, while others were ready */

@@ -17,13 +17,13 @@
 #include "core/buf.h"
 #include "worker/emu/ptx_decode.h"
 
-#define WORK_LIMIT_DEFAULT 2000000000ull
+#define WORK_LIMIT_DEFAULT   2000000000ull
 #define MEMORY_LIMIT_DEFAULT (2ull << 30)
-#define WARP_TURN 2048u    /* instructions */
-#define BLOCK_TURN 200000u /* instructions of all its warps */
+#define WARP_TURN            2048u   /* instructions */
+#define BLOCK_TURN           200000u /* instructions of all its warps */
 /* Host memory of registers, shared and local memory of the resident blocks. */
 #define RESIDENT_BYTES_MAX (1ull << 30)
-#define WAITERS_LISTED 12
+#define WAITERS_LISTED     12
 
 /* ------------------------------------------------------------------ the device */
 
@@ -37,7 +37,8 @@ enum gk_status gk_emu_create(const struct gk_emu_options *options, struct gk_emu
         return gk_fail(err, GK_NOMEM, "emulated device");
     }
     status = gk_emu_props(options->target, &emu->props, err);
-    status = status == GK_OK ? ptx_index_create(options->instruction_set, &emu->index, err) : status;
+    status =
+        status == GK_OK ? ptx_index_create(options->instruction_set, &emu->index, err) : status;
     if (status != GK_OK) {
         gk_emu_destroy(emu);
         return status;
@@ -404,9 +405,10 @@ static void report_work_limit(struct emu_run *run)
 {
     char text[300];
 
-    (void)snprintf(text, sizeof(text), "%" PRIu64 " warp instructions were executed in %" PRIu64
-                   " of %" PRIu64 " blocks, the limit is %" PRIu64, run->executed,
-                   run->report->counts.blocks, run->total_blocks, run->limit);
+    (void)snprintf(text, sizeof(text),
+                   "%" PRIu64 " warp instructions were executed in %" PRIu64 " of %" PRIu64
+                   " blocks, the limit is %" PRIu64,
+                   run->executed, run->report->counts.blocks, run->total_blocks, run->limit);
     emu_fault_launch(run, GK_EMU_FAULT_WORK_LIMIT, text);
 }
 
@@ -474,9 +476,10 @@ static enum gk_status check_dims(const struct gk_emu *emu, const struct gk_emu_k
                            kernel->name, AXIS[i], launch->block[i], emu->props.block_max[i]);
         }
         if (launch->cluster[i] > 1) {
-            return gk_fail(err, GK_UNSUPPORTED, "kernel %s: clusters (cluster.%c is %u) are not "
-                           "supported by the emulated device yet", kernel->name, AXIS[i],
-                           launch->cluster[i]);
+            return gk_fail(err, GK_UNSUPPORTED,
+                           "kernel %s: clusters (cluster.%c is %u) are not "
+                           "supported by the emulated device yet",
+                           kernel->name, AXIS[i], launch->cluster[i]);
         }
         if (kernel->reqntid[0] && launch->block[i] != kernel->reqntid[i]) {
             return gk_fail(err, GK_INPUT, "kernel %s: block.%c is %u, the kernel requires %u",
@@ -488,10 +491,12 @@ static enum gk_status check_dims(const struct gk_emu *emu, const struct gk_emu_k
         return gk_fail(err, GK_INPUT, "kernel %s: %" PRIu64 " threads a block, %u are allowed",
                        kernel->name, threads, emu->props.threads_per_block_max);
     }
-    if (kernel->maxntid[0] && threads > (uint64_t)kernel->maxntid[0] * kernel->maxntid[1] *
-                                            kernel->maxntid[2]) {
-        return gk_fail(err, GK_INPUT, "kernel %s: %" PRIu64 " threads a block, its launch bounds "
-                       "allow %u", kernel->name, threads,
+    if (kernel->maxntid[0] &&
+        threads > (uint64_t)kernel->maxntid[0] * kernel->maxntid[1] * kernel->maxntid[2]) {
+        return gk_fail(err, GK_INPUT,
+                       "kernel %s: %" PRIu64 " threads a block, its launch bounds "
+                       "allow %u",
+                       kernel->name, threads,
                        kernel->maxntid[0] * kernel->maxntid[1] * kernel->maxntid[2]);
     }
     return GK_OK;
@@ -513,16 +518,16 @@ static enum gk_status check_launch(struct emu_run *run, struct gk_err *err)
                        kernel->name, launch->params_size, kernel->params_size);
     }
     if (shared > props->smem_per_block_opt_in_bytes) {
-        return gk_fail(err, GK_INPUT, "kernel %s: %" PRIu64 " bytes of shared memory (%u static, %u "
-                       "dynamic), a block may have %u", kernel->name, shared,
-                       kernel->static_smem_bytes, launch->dynamic_smem_bytes,
+        return gk_fail(err, GK_INPUT,
+                       "kernel %s: %" PRIu64 " bytes of shared memory (%u static, %u "
+                       "dynamic), a block may have %u",
+                       kernel->name, shared, kernel->static_smem_bytes, launch->dynamic_smem_bytes,
                        props->smem_per_block_opt_in_bytes);
     }
     if (!launch->registers_per_thread ||
         launch->registers_per_thread > props->registers_per_thread_max) {
         return gk_fail(err, GK_INPUT, "kernel %s: %u registers a thread, 1 to %u are allowed",
-                       kernel->name, launch->registers_per_thread,
-                       props->registers_per_thread_max);
+                       kernel->name, launch->registers_per_thread, props->registers_per_thread_max);
     }
     run->threads = launch->block[0] * launch->block[1] * launch->block[2];
     run->warps = (run->threads + EMU_LANES - 1) / EMU_LANES;
@@ -530,9 +535,10 @@ static enum gk_status check_launch(struct emu_run *run, struct gk_err *err)
     run->blocks_per_sm =
         gk_emu_occupancy(props, run->threads, launch->registers_per_thread, (uint32_t)shared);
     if (!run->blocks_per_sm) {
-        return gk_fail(err, GK_INPUT, "kernel %s: a block of %u threads with %u registers each and "
-                       "%" PRIu64 " bytes of shared memory does not fit an SM", kernel->name,
-                       run->threads, launch->registers_per_thread, shared);
+        return gk_fail(err, GK_INPUT,
+                       "kernel %s: a block of %u threads with %u registers each and "
+                       "%" PRIu64 " bytes of shared memory does not fit an SM",
+                       kernel->name, run->threads, launch->registers_per_thread, shared);
     }
     return GK_OK;
 }
@@ -551,9 +557,10 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
     each = (uint64_t)kernel->register_bytes * run->warps + run->shared_bytes +
            run->local_stride * EMU_LANES * run->warps + 4096;
     if (each > RESIDENT_BYTES_MAX) {
-        return gk_fail(err, GK_LIMIT, "kernel %s: one block needs %" PRIu64 " bytes of the host, at "
-                       "most %" PRIu64 " are used", kernel->name, each,
-                       (uint64_t)RESIDENT_BYTES_MAX);
+        return gk_fail(err, GK_LIMIT,
+                       "kernel %s: one block needs %" PRIu64 " bytes of the host, at "
+                       "most %" PRIu64 " are used",
+                       kernel->name, each, (uint64_t)RESIDENT_BYTES_MAX);
     }
     if (resident > RESIDENT_BYTES_MAX / each) {
         resident = RESIDENT_BYTES_MAX / each; /* fewer places than the GPU has: still correct */
@@ -627,7 +634,10 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
                              struct gk_err *err)
 {
     struct gk_emu_report report = {0};
-    struct emu_run run = {.emu = emu, .kernel = kernel, .launch = launch, .report = &report,
+    struct emu_run run = {.emu = emu,
+                          .kernel = kernel,
+                          .launch = launch,
+                          .report = &report,
                           .limit = emu->work_limit};
     enum gk_status status = check_launch(&run, err);
 

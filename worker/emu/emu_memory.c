@@ -10,9 +10,9 @@
 #include <string.h>
 
 /* Between allocations: larger than any vector access or small index slip. */
-#define GUARD_BYTES 65536u
+#define GUARD_BYTES   65536u
 #define ALIGN_DEFAULT 256u
-#define SLACK_BYTES 64u /* behind the bytes, so that vector code may load past the end unharmed */
+#define SLACK_BYTES   64u /* behind the bytes, so that vector code may load past the end unharmed */
 
 /* ------------------------------------------------------------------ bits */
 
@@ -115,8 +115,8 @@ enum gk_status emu_memory_alloc(struct emu_memory *memory, const char *name, uin
     if (bytes > memory->limit_bytes || memory->used_bytes > memory->limit_bytes - bytes) {
         return gk_fail(err, GK_LIMIT,
                        "allocation '%s' of %" PRIu64 " bytes: %" PRIu64 " of the emulated device's "
-                       "%" PRIu64 " bytes are in use", name, bytes, memory->used_bytes,
-                       memory->limit_bytes);
+                       "%" PRIu64 " bytes are in use",
+                       name, bytes, memory->used_bytes, memory->limit_bytes);
     }
     if (memory->count == memory->capacity) {
         size_t capacity = memory->capacity ? memory->capacity * 2 : 64;
@@ -130,8 +130,10 @@ enum gk_status emu_memory_alloc(struct emu_memory *memory, const char *name, uin
     }
     alloc = alloc_create(name, bytes);
     if (!alloc) {
-        return gk_fail(err, GK_NOMEM, "allocation '%s' of %" PRIu64 " bytes: the host has no "
-                       "memory for it", name, bytes);
+        return gk_fail(err, GK_NOMEM,
+                       "allocation '%s' of %" PRIu64 " bytes: the host has no "
+                       "memory for it",
+                       name, bytes);
     }
     if (!memory->next_address) {
         memory->next_address = EMU_GLOBAL_BASE;
@@ -263,12 +265,15 @@ static enum gk_status find_range(struct gk_emu *emu, const char *verb, uint64_t 
     }
     nearest = emu_memory_nearest(&emu->memory, address);
     if (!nearest) {
-        return gk_fail(err, GK_RANGE, "%s of %" PRIu64 " bytes at 0x%" PRIx64
-                       ": the emulated device holds no allocation", verb, size, address);
+        return gk_fail(err, GK_RANGE,
+                       "%s of %" PRIu64 " bytes at 0x%" PRIx64
+                       ": the emulated device holds no allocation",
+                       verb, size, address);
     }
-    return gk_fail(err, GK_RANGE, "%s of %" PRIu64 " bytes at 0x%" PRIx64 " is not inside one "
-                   "allocation; the nearest is '%s', %" PRIu64 " bytes at 0x%" PRIx64, verb, size,
-                   address, nearest->name, nearest->size, nearest->address);
+    return gk_fail(err, GK_RANGE,
+                   "%s of %" PRIu64 " bytes at 0x%" PRIx64 " is not inside one "
+                   "allocation; the nearest is '%s', %" PRIu64 " bytes at 0x%" PRIx64,
+                   verb, size, address, nearest->name, nearest->size, nearest->address);
 }
 
 static void mark(struct emu_alloc *alloc, uint64_t offset, uint64_t size)
@@ -307,8 +312,8 @@ enum gk_status gk_emu_read(struct gk_emu *emu, uint64_t address, void *bytes, ui
     return status;
 }
 
-enum gk_status gk_emu_fill(struct gk_emu *emu, uint64_t address, uint64_t size,
-                           const void *pattern, uint32_t pattern_bytes, struct gk_err *err)
+enum gk_status gk_emu_fill(struct gk_emu *emu, uint64_t address, uint64_t size, const void *pattern,
+                           uint32_t pattern_bytes, struct gk_err *err)
 {
     struct emu_alloc *alloc = NULL;
     enum gk_status status = find_range(emu, "fill", address, size, &alloc, err);

@@ -13,36 +13,36 @@
  *   time     = LAUNCH + cycles / clock
  *
  * Counted work is that of the whole launch; the busiest SM has ceil(blocks / SMs) of the blocks, so
- * 9 blocks on 8 SMs cost as much as 16. waves = ceil(blocks / (SMs * blocks an SM)). The footprint is
- * the pages that the launch touched; it comes from DRAM once. What is touched again comes from L2
- * as far as the footprint fits there, and from DRAM in the same proportion as it does not.
- * So a launch gets faster with larger tiles (less traffic), without bank conflicts, with more
- * blocks an SM, with a deeper ring, and without a ragged last wave.
+ * 9 blocks on 8 SMs cost as much as 16. waves = ceil(blocks / (SMs * blocks an SM)). The footprint
+ * is the pages that the launch touched; it comes from DRAM once. What is touched again comes from
+ * L2 as far as the footprint fits there, and from DRAM in the same proportion as it does not. So a
+ * launch gets faster with larger tiles (less traffic), without bank conflicts, with more blocks an
+ * SM, with a deeper ring, and without a ragged last wave.
  */
 #include "worker/emu/emu_inside.h"
 
 #include <string.h>
 
 /* Chip. Scaled from an 80-class SM: 8 SMs at 1.4 GHz. */
-#define SM_COUNT 8u
-#define SM_GROUPS 2u
-#define L2_BYTES (4ull << 20)
-#define CLOCK_KHZ 1400000ull
-#define DRAM_BYTES_PER_CYCLE 80.0 /* of the whole device: 112 GB/s, as 132 SMs have 1.8 TB/s */
-#define L2_BYTES_PER_CYCLE 256.0  /* 32 an SM */
+#define SM_COUNT             8u
+#define SM_GROUPS            2u
+#define L2_BYTES             (4ull << 20)
+#define CLOCK_KHZ            1400000ull
+#define DRAM_BYTES_PER_CYCLE 80.0  /* of the whole device: 112 GB/s, as 132 SMs have 1.8 TB/s */
+#define L2_BYTES_PER_CYCLE   256.0 /* 32 an SM */
 /* An SM's rates, a cycle. */
-#define TENSOR_FLOPS_PER_CYCLE 2048.0
-#define FMA_LANES_PER_CYCLE 128.0
-#define FP64_LANES_PER_CYCLE 32.0
+#define TENSOR_FLOPS_PER_CYCLE  2048.0
+#define FMA_LANES_PER_CYCLE     128.0
+#define FP64_LANES_PER_CYCLE    32.0
 #define SPECIAL_LANES_PER_CYCLE 16.0
-#define ISSUE_WARPS_PER_CYCLE 4.0
-#define WAVEFRONTS_PER_CYCLE 1.0
+#define ISSUE_WARPS_PER_CYCLE   4.0
+#define WAVEFRONTS_PER_CYCLE    1.0
 /* Latencies. */
-#define LAUNCH_NS 2000.0
-#define WAVE_LATENCY_CYCLES 1200.0 /* fill and drain of one wave of blocks */
-#define BARRIER_CYCLES 30.0        /* of one barrier that no other block hides */
+#define LAUNCH_NS             2000.0
+#define WAVE_LATENCY_CYCLES   1200.0 /* fill and drain of one wave of blocks */
+#define BARRIER_CYCLES        30.0   /* of one barrier that no other block hides */
 #define MEMORY_LATENCY_CYCLES 500.0
-#define WARPS_TO_HIDE 16.0 /* resident warps of an SM that overlap nearly everything */
+#define WARPS_TO_HIDE         16.0 /* resident warps of an SM that overlap nearly everything */
 
 struct target {
     const char *name;
@@ -69,8 +69,10 @@ enum gk_status gk_emu_props(const char *target, struct gk_emu_props *out, struct
         }
     }
     if (!found) {
-        return gk_fail(err, GK_UNSUPPORTED, "emulated target '%s'; there are sm_80, sm_86, sm_89, "
-                       "sm_90 and sm_90a", target);
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "emulated target '%s'; there are sm_80, sm_86, sm_89, "
+                       "sm_90 and sm_90a",
+                       target);
     }
     memcpy(props.target, found->name, strlen(found->name) + 1);
     props.sm_major = found->major;
@@ -151,8 +153,8 @@ double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts
                       ? 1.0
                       : (double)props->l2_bytes / (double)footprint_bytes;
     double dram = first + (touched - first) * (1.0 - kept);
-    double compute = larger(larger(tensor, larger(fma, fp64)),
-                            larger(special, larger(issue, shared)));
+    double compute =
+        larger(larger(tensor, larger(fma, fp64)), larger(special, larger(issue, shared)));
     double memory = larger(dram / DRAM_BYTES_PER_CYCLE, touched / L2_BYTES_PER_CYCLE);
     double hide = warps / WARPS_TO_HIDE;
     double barriers = (double)counts->barrier_waits / larger(1.0, (double)counts->warps);
@@ -167,8 +169,7 @@ double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts
     double cycles;
 
     hide = hide > 1.0 ? 1.0 : hide;
-    cycles = larger(compute, memory) +
-             (1.0 - hide) * (compute < memory ? compute : memory) +
+    cycles = larger(compute, memory) + (1.0 - hide) * (compute < memory ? compute : memory) +
              waves * latency;
     return LAUNCH_NS + cycles * 1e6 / (double)props->clock_khz;
 }

@@ -81,8 +81,8 @@ uint32_t emu_round_narrow(double x, uint8_t type, uint8_t round, bool saturate)
     }
     x = fabs(x);
     if (isinf(x)) {
-        return sign | (saturate ? largest_finite(format)
-                                : overflow_bits(format, PTX_RN, negative, false));
+        return sign |
+               (saturate ? largest_finite(format) : overflow_bits(format, PTX_RN, negative, false));
     }
     if (x == 0) {
         return sign;

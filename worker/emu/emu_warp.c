@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-#define BACK_BRANCHES_MAX 32u /* then an older group gets a turn */
-#define FAIR_TURN 128u        /* instructions of such a turn */
-#define NO_GROUP UINT32_MAX
+#define BACK_BRANCHES_MAX 32u  /* then an older group gets a turn */
+#define FAIR_TURN         128u /* instructions of such a turn */
+#define NO_GROUP          UINT32_MAX
 
 static bool same_place(const struct emu_group *a, const struct emu_group *b)
 {
@@ -257,7 +257,8 @@ static bool check_stuck(struct emu_warp *warp)
     insn = &warp->run->kernel->code[stuck->pc];
     (void)emu_fault(warp, insn, (unsigned)__builtin_ctz(stuck->mask), GK_EMU_FAULT_DIVERGENT, 0,
                     "lanes 0x%08x of warp %u stand here, and the other lanes alive (0x%08x) never "
-                    "come", stuck->mask, warp->index, warp->alive & ~stuck->mask);
+                    "come",
+                    stuck->mask, warp->index, warp->alive & ~stuck->mask);
     return false;
 }
 

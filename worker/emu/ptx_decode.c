@@ -134,8 +134,8 @@ static enum gk_status label_add(struct ptx_body *body, char *name)
         free(name);
         return status;
     }
-    body->labels[body->label_count++] = (struct ptx_label){
-        .name = name, .scope = body->scope, .at = body->kernel->code_count};
+    body->labels[body->label_count++] =
+        (struct ptx_label){.name = name, .scope = body->scope, .at = body->kernel->code_count};
     return GK_OK;
 }
 
@@ -227,7 +227,8 @@ static enum gk_status declare_registers(struct ptx_body *body)
             status = status == GK_OK ? ptx_want(parser, ">") : status;
         }
         if (status == GK_OK && count > 1000000) {
-            status = ptx_body_fail(body, GK_LIMIT, "more than 1000000 registers in one declaration");
+            status =
+                ptx_body_fail(body, GK_LIMIT, "more than 1000000 registers in one declaration");
         }
         if (status != GK_OK) {
             free(symbol.name);
@@ -317,8 +318,8 @@ static enum gk_status take_branch_targets(struct ptx_body *body, char *name)
 {
     struct ptx_parser *parser = body->parser;
     struct gk_emu_kernel *kernel = body->kernel;
-    struct ptx_symbol symbol = {.kind = PTX_SYMBOL_TABLE, .name = name,
-                                .offset = kernel->table_count};
+    struct ptx_symbol symbol = {
+        .kind = PTX_SYMBOL_TABLE, .name = name, .offset = kernel->table_count};
     enum gk_status status = ptx_symbol_add(body, symbol);
     uint32_t capacity = 0;
     struct emu_table *table;
@@ -445,12 +446,13 @@ static enum gk_status bind_instruction(struct ptx_body *body, struct emu_insn *i
     if (status != GK_OK || done) {
         return status;
     }
-    row = ptx_index_find(body->parser->module->emu->index, opcode, modifiers, modifier_count,
-                         count, &known);
+    row = ptx_index_find(body->parser->module->emu->index, opcode, modifiers, modifier_count, count,
+                         &known);
     if (!row) {
         return ptx_body_fail(body, GK_UNSUPPORTED,
                              known ? "this form of instruction '%s' is not in the table"
-                                   : "instruction '%s' is not in the table", whole);
+                                   : "instruction '%s' is not in the table",
+                             whole);
     }
     insn->exec = row->exec;
     insn->class = row->class;
@@ -508,7 +510,8 @@ static enum gk_status take_labelled(struct ptx_body *body)
     if (ptx_accept(parser, ".branchtargets", &status)) {
         return take_branch_targets(body, name);
     }
-    if (ptx_accept(parser, ".callprototype", &status) || ptx_accept(parser, ".calltargets", &status)) {
+    if (ptx_accept(parser, ".callprototype", &status) ||
+        ptx_accept(parser, ".calltargets", &status)) {
         while (status == GK_OK && !ptx_accept(parser, ";", &status)) {
             status = ptx_next(parser);
         }
@@ -573,12 +576,12 @@ enum gk_status ptx_function_reach(struct ptx_body *body, const struct ptx_functi
             return GK_OK;
         }
     }
-    status = ptx_grow(&body->reached, body->reached_count, &capacity, sizeof(*body->reached),
-                      body->err);
-    status = status == GK_OK ? ptx_grow(&body->param_offsets, body->reached_count,
-                                        &body->reached_capacity, sizeof(*body->param_offsets),
-                                        body->err)
-                             : status;
+    status =
+        ptx_grow(&body->reached, body->reached_count, &capacity, sizeof(*body->reached), body->err);
+    status = status == GK_OK
+                 ? ptx_grow(&body->param_offsets, body->reached_count, &body->reached_capacity,
+                            sizeof(*body->param_offsets), body->err)
+                 : status;
     if (status != GK_OK) {
         return status;
     }
@@ -590,7 +593,8 @@ enum gk_status ptx_function_reach(struct ptx_body *body, const struct ptx_functi
         offsets[i] = ptx_registers_reserve(body, function->params[i].bytes * EMU_LANES);
     }
     if (function->has_ret) {
-        offsets[function->param_count] = ptx_registers_reserve(body, function->ret.bytes * EMU_LANES);
+        offsets[function->param_count] =
+            ptx_registers_reserve(body, function->ret.bytes * EMU_LANES);
     }
     body->reached[body->reached_count] = function;
     body->param_offsets[body->reached_count] = offsets;
@@ -605,13 +609,15 @@ static enum gk_status declare_params(struct ptx_body *body, uint32_t index)
     enum gk_status status = GK_OK;
 
     if (function->param_count > GK_EMU_PARAMS_MAX) {
-        return gk_fail(body->err, GK_LIMIT, "function %s has %u parameters, at most %d are supported",
-                       function->name, function->param_count, GK_EMU_PARAMS_MAX);
+        return gk_fail(body->err, GK_LIMIT,
+                       "function %s has %u parameters, at most %d are supported", function->name,
+                       function->param_count, GK_EMU_PARAMS_MAX);
     }
     for (uint32_t i = 0; status == GK_OK && i < function->param_count + 1; i++) {
         bool ret = i == function->param_count;
         const struct ptx_param_decl *decl = ret ? &function->ret : &function->params[i];
-        struct ptx_symbol symbol = {.kind = PTX_SYMBOL_LANE_PARAM, .bytes = decl->bytes,
+        struct ptx_symbol symbol = {.kind = PTX_SYMBOL_LANE_PARAM,
+                                    .bytes = decl->bytes,
                                     .offset = body->param_offsets[index][i]};
 
         if (ret && !function->has_ret) {
@@ -620,8 +626,8 @@ static enum gk_status declare_params(struct ptx_body *body, uint32_t index)
         if (function->entry) {
             symbol.kind = PTX_SYMBOL_KERNEL_PARAM;
             symbol.offset = place(&kernel->params_size, decl->bytes, decl->align);
-            kernel->params[i] = (struct gk_emu_param){(uint32_t)symbol.offset, decl->bytes,
-                                                      decl->align};
+            kernel->params[i] =
+                (struct gk_emu_param){(uint32_t)symbol.offset, decl->bytes, decl->align};
             kernel->param_count = i + 1;
         }
         symbol.name = gk_strdup(decl->name);
@@ -636,8 +642,11 @@ static enum gk_status decode_function(struct ptx_body *body, uint32_t index)
     const struct ptx_function *function = body->reached[index];
     struct ptx_parser *parser = body->parser;
     struct gk_emu_kernel *kernel = body->kernel;
-    struct emu_insn end = {.exec = function->entry ? emu_exec_exit : emu_exec_ret, .guard = -1,
-                           .class = EMU_CLASS_CONTROL, .address = -1, .address2 = -1};
+    struct emu_insn end = {.exec = function->entry ? emu_exec_exit : emu_exec_ret,
+                           .guard = -1,
+                           .class = EMU_CLASS_CONTROL,
+                           .address = -1,
+                           .address2 = -1};
     enum gk_status status;
     bool closed = false;
 
@@ -724,7 +733,9 @@ enum gk_status ptx_kernel_decode(struct ptx_parser *parser, const struct ptx_fun
     enum gk_status status;
 
     for (;;) {
-        struct ptx_body body = {.parser = parser, .err = parser->err, .dynamic_align = 16,
+        struct ptx_body body = {.parser = parser,
+                                .err = parser->err,
+                                .dynamic_align = 16,
                                 .dynamic_base = dynamic_base};
 
         body.kernel = calloc(1, sizeof(*body.kernel));

@@ -78,7 +78,7 @@ void ptx_kernel_destroy(struct gk_emu_kernel *kernel);
 /* ------------------------------------------------------------------ the body decoder's state */
 
 enum ptx_operand_kind {
-    PTX_OPERAND_WORD,    /* name [ + value ] */
+    PTX_OPERAND_WORD, /* name [ + value ] */
     PTX_OPERAND_INT,
     PTX_OPERAND_F32,
     PTX_OPERAND_F64,
@@ -87,12 +87,12 @@ enum ptx_operand_kind {
 };
 
 #define PTX_VECTOR_MAX 8
-#define PTX_RAW_MAX 16
+#define PTX_RAW_MAX    16
 
 struct ptx_operand {
     enum ptx_operand_kind kind;
     char *name;
-    char *pair; /* q of "p|q" */
+    char *pair;   /* q of "p|q" */
     bool negated; /* '!' */
     uint64_t value;
     struct ptx_operand *elements; /* of a vector, PTX_VECTOR_MAX allocated */
@@ -100,7 +100,7 @@ struct ptx_operand {
 };
 
 enum ptx_symbol_kind {
-    PTX_SYMBOL_REGS,   /* name or name<count> */
+    PTX_SYMBOL_REGS, /* name or name<count> */
     PTX_SYMBOL_SHARED,
     PTX_SYMBOL_LOCAL,
     PTX_SYMBOL_KERNEL_PARAM,
@@ -139,7 +139,7 @@ struct ptx_body {
     struct ptx_parser *parser;
     struct gk_emu_kernel *kernel;
     const struct ptx_function **reached; /* by function index of the kernel */
-    int64_t **param_offsets;             /* lane-private parameter arrays of each reached function */
+    int64_t **param_offsets; /* lane-private parameter arrays of each reached function */
     uint32_t reached_count, reached_capacity;
     struct ptx_symbol *symbols;
     uint32_t symbol_count, symbol_capacity;
@@ -155,9 +155,9 @@ struct ptx_body {
     uint32_t dynamic_align, dynamic_base;
     bool dynamic_used;
     uint32_t loc;
-    uint32_t line; /* of the statement being decoded */
+    uint32_t line;                   /* of the statement being decoded */
     uint32_t pool_slots, *pool_hash; /* open addressing over pool offsets + 1 */
-    int32_t sink; /* register offset for "_" */
+    int32_t sink;                    /* register offset for "_" */
     const char *opcode;
     struct gk_err *err;
 };
@@ -173,8 +173,8 @@ int32_t ptx_registers_reserve(struct ptx_body *body, uint32_t bytes);
 enum gk_status ptx_pool_add(struct ptx_body *body, uint64_t bits, uint32_t lane_bytes,
                             int32_t *offset_out);
 enum gk_status ptx_bind_source(struct ptx_body *body, struct emu_insn *insn,
-                               const struct ptx_operand *operand, uint32_t lane_bytes,
-                               uint8_t type, int32_t *offset_out, uint32_t *width_out);
+                               const struct ptx_operand *operand, uint32_t lane_bytes, uint8_t type,
+                               int32_t *offset_out, uint32_t *width_out);
 enum gk_status ptx_bind_dest(struct ptx_body *body, const struct ptx_operand *operand,
                              uint32_t lane_bytes, int32_t *offset_out, uint32_t *width_out);
 enum gk_status ptx_bind_pred(struct ptx_body *body, const struct ptx_operand *operand,

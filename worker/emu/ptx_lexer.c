@@ -50,8 +50,8 @@ static enum gk_status read_hex_float(struct ptx_lexer *lexer, size_t digits, str
     lexer->at += 2;
     while (count < digits && isxdigit((unsigned char)*lexer->at)) {
         char c = *lexer->at;
-        uint64_t digit = (uint64_t)(isdigit((unsigned char)c) ? c - '0'
-                                                              : tolower((unsigned char)c) - 'a' + 10);
+        uint64_t digit =
+            (uint64_t)(isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10);
 
         value = value << 4 | digit;
         lexer->at++;

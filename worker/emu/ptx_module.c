@@ -145,7 +145,8 @@ enum gk_status ptx_take_declarator(struct ptx_parser *parser, struct ptx_variabl
         } else if (ptx_accept(parser, ".v4", &status)) {
             vector = 4;
         } else if (ptx_accept(parser, ".ptr", &status)) {
-            (void)(ptx_accept(parser, ".global", &status) || ptx_accept(parser, ".shared", &status) ||
+            (void)(ptx_accept(parser, ".global", &status) ||
+                   ptx_accept(parser, ".shared", &status) ||
                    ptx_accept(parser, ".const", &status) || ptx_accept(parser, ".local", &status));
             if (ptx_accept(parser, ".align", &status)) { /* of the pointee: says nothing here */
                 status = ptx_take_int(parser, &value);
@@ -270,8 +271,10 @@ static enum gk_status apply_fixups(struct ptx_parser *parser)
         const struct ptx_variable *variable = ptx_variable_find(parser, fixup->name);
 
         if (!variable || !variable->alloc) {
-            return gk_fail(parser->err, GK_UNSUPPORTED, "PTX line %u: the initial value '%s' is not "
-                           "the address of a .global or .const variable", fixup->line, fixup->name);
+            return gk_fail(parser->err, GK_UNSUPPORTED,
+                           "PTX line %u: the initial value '%s' is not "
+                           "the address of a .global or .const variable",
+                           fixup->line, fixup->name);
         }
         put_bytes(fixup->alloc, fixup->offset, variable->alloc->address + fixup->addend, 8);
     }
@@ -322,8 +325,10 @@ static enum gk_status take_variable(struct ptx_parser *parser, enum emu_space sp
     status = ptx_take_declarator(parser, &variable);
     if (status == GK_OK && (space == EMU_GLOBAL || space == EMU_CONST)) {
         if (external) {
-            status = gk_fail(parser->err, GK_UNSUPPORTED, "PTX line %u: variable '%s' is declared "
-                             "extern and defined nowhere", parser->lexer.token.line, variable.name);
+            status = gk_fail(parser->err, GK_UNSUPPORTED,
+                             "PTX line %u: variable '%s' is declared "
+                             "extern and defined nowhere",
+                             parser->lexer.token.line, variable.name);
         } else {
             status = place_variable(parser, &variable, element);
         }
@@ -358,8 +363,9 @@ static enum gk_status take_params(struct ptx_parser *parser, struct ptx_param_de
             continue;
         }
         if (!ptx_accept(parser, ".param", &status)) {
-            return status != GK_OK ? status : ptx_unexpected(parser, ".param (registers as "
-                                                             "parameters are not supported)");
+            return status != GK_OK ? status
+                                   : ptx_unexpected(parser, ".param (registers as "
+                                                            "parameters are not supported)");
         }
         status = ptx_take_declarator(parser, &variable);
         if (status == GK_OK) {
@@ -443,23 +449,29 @@ static enum gk_status take_function(struct ptx_parser *parser, bool entry)
     struct ptx_function *function;
     struct ptx_param_decl *rets = NULL;
     uint32_t ret_count = 0;
-    enum gk_status status = ptx_grow(&parser->functions, parser->function_count,
-                                     &parser->function_capacity, sizeof(*parser->functions),
-                                     parser->err);
+    enum gk_status status =
+        ptx_grow(&parser->functions, parser->function_count, &parser->function_capacity,
+                 sizeof(*parser->functions), parser->err);
 
     if (status != GK_OK) {
         return status;
     }
     function = &parser->functions[parser->function_count];
     *function = (struct ptx_function){.entry = entry};
+    parser->function_count++; /* also when what follows fails: it is freed with the others */
     if (!entry && ptx_token_is(&parser->lexer.token, "(")) {
         status = take_params(parser, &rets, &ret_count);
         if (ret_count == 1) {
             function->has_ret = true;
             function->ret = rets[0];
         } else if (status == GK_OK) {
-            status = gk_fail(parser->err, GK_UNSUPPORTED, "PTX line %u: a function with %u return "
-                             "values", parser->lexer.token.line, ret_count);
+            status = gk_fail(parser->err, GK_UNSUPPORTED,
+                             "PTX line %u: a function with %u return "
+                             "values",
+                             parser->lexer.token.line, ret_count);
+        }
+        for (uint32_t i = 0; ret_count != 1 && i < ret_count; i++) {
+            free(rets[i].name);
         }
         free(rets);
     }
@@ -467,7 +479,6 @@ static enum gk_status take_function(struct ptx_parser *parser, bool entry)
     if (status != GK_OK) {
         return status;
     }
-    parser->function_count++;
     if (ptx_token_is(&parser->lexer.token, "(")) {
         status = take_params(parser, &function->params, &function->param_count);
     }
@@ -508,8 +519,7 @@ static enum gk_status take_file(struct ptx_parser *parser)
         module->file_count = (uint32_t)index;
     }
     free(module->files[index - 1]);
-    module->files[index - 1] =
-        gk_strndup(parser->lexer.token.text, parser->lexer.token.size);
+    module->files[index - 1] = gk_strndup(parser->lexer.token.text, parser->lexer.token.size);
     status = ptx_next(parser);
     while (ptx_accept(parser, ",", &status)) { /* time stamp and size */
         status = ptx_next(parser);
@@ -573,8 +583,8 @@ static enum gk_status take_module_statement(struct ptx_parser *parser)
 
         status = ptx_take_int(parser, &bits);
         return status == GK_OK && bits != 64
-                   ? gk_fail(parser->err, GK_UNSUPPORTED, "PTX .address_size %" PRIu64
-                             ", only 64 is supported", bits)
+                   ? gk_fail(parser->err, GK_UNSUPPORTED,
+                             "PTX .address_size %" PRIu64 ", only 64 is supported", bits)
                    : status;
     }
     return status != GK_OK ? status : ptx_unexpected(parser, "a PTX directive");
@@ -650,8 +660,7 @@ static enum gk_status decode_entries(struct ptx_parser *parser)
 enum gk_status ptx_module_decode(struct gk_emu_module *module, struct gk_err *err)
 {
     struct ptx_parser parser = {.module = module, .err = err};
-    enum gk_status status =
-        ptx_lexer_init(&parser.lexer, module->text, strlen(module->text), err);
+    enum gk_status status = ptx_lexer_init(&parser.lexer, module->text, strlen(module->text), err);
 
     while (status == GK_OK && parser.lexer.token.kind != PTX_TOKEN_END) {
         status = take_module_statement(&parser);

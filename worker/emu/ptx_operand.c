@@ -392,8 +392,8 @@ static uint64_t literal_bits(const struct ptx_operand *operand, uint32_t lane_by
 }
 
 enum gk_status ptx_bind_source(struct ptx_body *body, struct emu_insn *insn,
-                               const struct ptx_operand *operand, uint32_t lane_bytes,
-                               uint8_t type, int32_t *offset_out, uint32_t *width_out)
+                               const struct ptx_operand *operand, uint32_t lane_bytes, uint8_t type,
+                               int32_t *offset_out, uint32_t *width_out)
 {
     uint32_t literal = lane_bytes, index = 0;
     struct ptx_symbol *symbol;
@@ -429,8 +429,10 @@ enum gk_status ptx_bind_source(struct ptx_body *body, struct emu_insn *insn,
     }
     if (found) {
         if (space == EMU_PARAM_LOCAL) {
-            return ptx_body_fail(body, GK_UNSUPPORTED, "the address of parameter '%s' of a device "
-                                 "function", operand->name);
+            return ptx_body_fail(body, GK_UNSUPPORTED,
+                                 "the address of parameter '%s' of a device "
+                                 "function",
+                                 operand->name);
         }
         *width_out = literal;
         return ptx_pool_add(body, value + operand->value, literal, offset_out);
@@ -547,8 +549,8 @@ static enum gk_status bind_register(struct ptx_body *body, struct emu_insn *insn
     int32_t offset = -1;
     enum gk_status status =
         dest ? ptx_bind_dest(body, operand, width, &offset, &width)
-             : ptx_bind_source(body, insn, operand, width,
-                               code == 'u' ? insn->type2 : insn->type, &offset, &width);
+             : ptx_bind_source(body, insn, operand, width, code == 'u' ? insn->type2 : insn->type,
+                               &offset, &width);
 
     if (status == GK_OK && code == 'r' && dest && offset == body->sink && !width) {
         width = bytes < 2 ? 2 : bytes;
@@ -563,8 +565,9 @@ static enum gk_status bind_vector(struct ptx_body *body, struct emu_insn *insn, 
     uint32_t first = insn->op_count;
 
     if (operand->kind != PTX_OPERAND_VECTOR) {
-        return count == 1 ? bind_register(body, insn, dest, operand, code)
-                          : ptx_body_fail(body, GK_PARSE, "{} with %u registers is expected", count);
+        return count == 1
+                   ? bind_register(body, insn, dest, operand, code)
+                   : ptx_body_fail(body, GK_PARSE, "{} with %u registers is expected", count);
     }
     if (operand->count != count) {
         return ptx_body_fail(body, GK_PARSE, "{} holds %u registers, %u are expected",
@@ -601,8 +604,8 @@ static enum gk_status bind_address(struct ptx_body *body, struct emu_insn *insn,
         offset = register_offset(body, symbol, index);
         width = symbol->lane_bytes;
         if (width != 4 && width != 8) {
-            return ptx_body_fail(body, GK_PARSE, "address register '%s' has %u bits",
-                                 operand->name, width * 8u);
+            return ptx_body_fail(body, GK_PARSE, "address register '%s' has %u bits", operand->name,
+                                 width * 8u);
         }
         status = GK_OK;
     } else {
@@ -684,9 +687,8 @@ static enum gk_status bind_size_or_predicate(struct ptx_body *body, struct emu_i
                                              const struct ptx_operand *operand)
 {
     uint32_t index = 0;
-    struct ptx_symbol *symbol = operand->kind == PTX_OPERAND_WORD
-                                    ? ptx_symbol_find(body, operand->name, &index)
-                                    : NULL;
+    struct ptx_symbol *symbol =
+        operand->kind == PTX_OPERAND_WORD ? ptx_symbol_find(body, operand->name, &index) : NULL;
 
     if (symbol && symbol->kind == PTX_SYMBOL_REGS && symbol->lane_bytes == 0) {
         insn->sub |= 2;

@@ -31,9 +31,9 @@ static enum gk_status decode_pack(struct ptx_body *body, struct emu_insn *insn,
     for (uint32_t i = 0; status == GK_OK && i < parts->count; i++) {
         uint32_t part = bytes / parts->count;
 
-        status = pack ? ptx_bind_source(body, insn, &parts->elements[i], part, PTX_B16, &offset,
-                                        &width)
-                      : ptx_bind_dest(body, &parts->elements[i], part, &offset, &width);
+        status =
+            pack ? ptx_bind_source(body, insn, &parts->elements[i], part, PTX_B16, &offset, &width)
+                 : ptx_bind_dest(body, &parts->elements[i], part, &offset, &width);
         insn->op[insn->op_count++] = offset;
     }
     return status;
@@ -182,8 +182,10 @@ static enum gk_status fill_call(struct ptx_body *body, const struct call_text *t
                                function->name, function->param_count, text->arg_count);
     }
     if (status == GK_OK && (text->ret != NULL) != function->has_ret) {
-        status = ptx_body_fail(body, GK_PARSE, "function '%s': the call and the function disagree "
-                               "about a return value", function->name);
+        status = ptx_body_fail(body, GK_PARSE,
+                               "function '%s': the call and the function disagree "
+                               "about a return value",
+                               function->name);
     }
     if (status != GK_OK) {
         return status;
@@ -214,7 +216,8 @@ static enum gk_status decode_builtin(struct ptx_body *body, struct emu_insn *ins
     enum gk_status status = GK_OK;
 
     if (strcmp(text->function, "__assertfail") != 0) {
-        return ptx_body_fail(body, GK_UNSUPPORTED, "function '%s' is defined nowhere (device-side "
+        return ptx_body_fail(body, GK_UNSUPPORTED,
+                             "function '%s' is defined nowhere (device-side "
                              "printf, malloc and free are not supported by the emulated device)",
                              text->function);
     }

@@ -303,7 +303,7 @@ static bool pattern_matches(const char *at, char *const *modifiers, uint32_t cou
 struct ptx_index {
     const struct ptx_row **rows; /* in table order */
     uint32_t count;
-    uint32_t *next;              /* chain: index + 1 of the next row of the bucket, table order */
+    uint32_t *next; /* chain: index + 1 of the next row of the bucket, table order */
     uint32_t head[BUCKETS], tail[BUCKETS];
 };
 
@@ -357,17 +357,18 @@ static enum gk_status choose_isa(const char *set, enum emu_isa *isa_out, struct 
         }
     }
     return set ? gk_fail(err, GK_UNSUPPORTED, "instruction set '%s': this host has base%s%s", set,
-                         best >= EMU_ISA_AVX2 ? ", avx2" : "", best >= EMU_ISA_AVX512 ? ", avx512" : "")
+                         best >= EMU_ISA_AVX2 ? ", avx2" : "",
+                         best >= EMU_ISA_AVX512 ? ", avx512" : "")
                : GK_OK;
 }
 
 static enum gk_status index_of(enum emu_isa isa, struct ptx_index **out, struct gk_err *err)
 {
     const struct ptx_rows all[] = {
-        ROWS_BY_ISA(emu_rows_int),  ROWS_BY_ISA(emu_rows_float),  ROWS_BY_ISA(emu_rows_cvt),
-        ROWS_BY_ISA(emu_rows_mma),  ROWS_BY_ISA(emu_rows_memory), ROWS_BY_ISA(emu_rows_atomic),
-        emu_rows_half(),            emu_rows_slow_cvt(),          emu_rows_slow_float(),
-        emu_rows_sync(),            emu_rows_control(),
+        ROWS_BY_ISA(emu_rows_int), ROWS_BY_ISA(emu_rows_float),  ROWS_BY_ISA(emu_rows_cvt),
+        ROWS_BY_ISA(emu_rows_mma), ROWS_BY_ISA(emu_rows_memory), ROWS_BY_ISA(emu_rows_atomic),
+        emu_rows_half(),           emu_rows_slow_cvt(),          emu_rows_slow_float(),
+        emu_rows_sync(),           emu_rows_control(),
     };
     struct ptx_index *index = calloc(1, sizeof(*index));
     uint32_t total = 0;
