@@ -158,6 +158,7 @@ struct ptx_body {
     uint32_t line;                   /* of the statement being decoded */
     uint32_t pool_slots, *pool_hash; /* open addressing over pool offsets + 1 */
     int32_t sink;                    /* register offset for "_" */
+    uint32_t last_width;             /* bytes of a lane of the operand bound last */
     const char *opcode;
     struct gk_err *err;
 };

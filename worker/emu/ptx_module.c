@@ -10,6 +10,8 @@
 
 #include "core/buf.h"
 
+#define PARAM_BYTES_MAX 32764u /* what CUDA allows a kernel altogether */
+
 enum gk_status ptx_grow(void *array_pointer, uint32_t count, uint32_t *capacity, size_t size,
                         struct gk_err *err)
 {
@@ -368,6 +370,12 @@ static enum gk_status take_params(struct ptx_parser *parser, struct ptx_param_de
                                                             "parameters are not supported)");
         }
         status = ptx_take_declarator(parser, &variable);
+        if (status == GK_OK && variable.bytes > PARAM_BYTES_MAX) {
+            status = gk_fail(parser->err, GK_LIMIT,
+                             "PTX line %u: parameter '%s' has more than %u "
+                             "bytes",
+                             parser->lexer.token.line, variable.name, PARAM_BYTES_MAX);
+        }
         if (status == GK_OK) {
             status = ptx_grow(params, *count, &capacity, sizeof(**params), parser->err);
         }

@@ -552,9 +552,17 @@ static enum gk_status bind_register(struct ptx_body *body, struct emu_insn *insn
              : ptx_bind_source(body, insn, operand, width, code == 'u' ? insn->type2 : insn->type,
                                &offset, &width);
 
+    if (!dest && insn->type2) {
+        bytes = ptx_type_bytes(insn->type2); /* cvt */
+    }
     if (status == GK_OK && code == 'r' && dest && offset == body->sink && !width) {
         width = bytes < 2 ? 2 : bytes;
     }
+    if (status == GK_OK && code == 'r' && width < bytes) {
+        return ptx_body_fail(body, GK_PARSE, "register '%s' has %u bits, the type has %u",
+                             operand->name ? operand->name : "", width * 8u, bytes * 8u);
+    }
+    body->last_width = width;
     return status == GK_OK ? push(body, insn, offset, width) : status;
 }
 
@@ -562,7 +570,7 @@ static enum gk_status bind_vector(struct ptx_body *body, struct emu_insn *insn, 
                                   const struct ptx_operand *operand, uint32_t count, char code)
 {
     enum gk_status status = GK_OK;
-    uint32_t first = insn->op_count;
+    uint32_t width = 0;
 
     if (operand->kind != PTX_OPERAND_VECTOR) {
         return count == 1
@@ -574,11 +582,9 @@ static enum gk_status bind_vector(struct ptx_body *body, struct emu_insn *insn, 
                              operand->count, count);
     }
     for (uint32_t i = 0; status == GK_OK && i < count; i++) {
-        uint8_t width = first < 4 ? insn->width[first] : 0;
-
         status = bind_register(body, insn, dest, &operand->elements[i], code);
-        if (status == GK_OK && code == 'r' && i && first + i < 4 &&
-            insn->width[first + i] != width) {
+        width = i ? width : body->last_width;
+        if (status == GK_OK && body->last_width != width) {
             return ptx_body_fail(body, GK_UNSUPPORTED, "registers of two widths in one vector");
         }
     }
@@ -617,7 +623,9 @@ static enum gk_status bind_address(struct ptx_body *body, struct emu_insn *insn,
         if (status == GK_OK && space == EMU_PARAM_LOCAL) {
             insn->space = EMU_PARAM_LOCAL;
             insn->imm2 = symbol->bytes;
-            if (operand->value + ptx_type_bytes(insn->type) > symbol->bytes) {
+            if (operand->value > symbol->bytes ||
+                symbol->bytes - operand->value <
+                    ptx_type_bytes(insn->type) * (insn->vec ? insn->vec : 1u)) {
                 return ptx_body_fail(body, GK_PARSE, "offset %llu is outside parameter '%s'",
                                      (unsigned long long)operand->value, operand->name);
             }

@@ -223,7 +223,7 @@ static enum gk_status decode_builtin(struct ptx_body *body, struct emu_insn *ins
     }
     insn->exec = emu_exec_assert_fail;
     for (uint32_t i = 0; status == GK_OK && i < text->arg_count && i < 4; i++) {
-        status = lane_param(body, text->args[i], 0, &insn->op[i]);
+        status = lane_param(body, text->args[i], i == 2 ? 4 : 8, &insn->op[i]);
         insn->op_count++;
     }
     return status == GK_OK && insn->op_count < 4
