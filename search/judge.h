@@ -1,9 +1,10 @@
 /*
  * The judge: statistics over samples, tie sets, the pick. Pure.
  *
- * A final round gives, per pass, one paired sample of each finalist. The ratio of a candidate to the best is judged by a
- * bootstrap interval over passes from a seeded generator. Noise floor: the half-width of the ratio of two copies of one config in the
- * same round. Tie set: all whose interval reaches within max(noise floor, GK_TIE_MARGIN) of the best.
+ * A final round gives, per pass, one paired sample of each finalist. The ratio of a candidate to
+ * the best is judged by a bootstrap interval over passes from a seeded generator. Noise floor: the
+ * half-width of the ratio of two copies of one config in the same round. Tie set: all whose
+ * interval reaches within max(noise floor, GK_TIE_MARGIN) of the best.
  */
 #ifndef GK_SEARCH_JUDGE_H
 #define GK_SEARCH_JUDGE_H
@@ -11,54 +12,59 @@
 #include "core/prng.h"
 #include "core/status.h"
 
-#define GK_FINALISTS_MAX 32
-#define GK_PASSES_MAX 256
-#define GK_TIE_MARGIN 0.005      /* docs/DESIGN.md section 8: half a percent */
+#define GK_FINALISTS_MAX    32
+#define GK_PASSES_MAX       256
+#define GK_TIE_MARGIN       0.005 /* docs/DESIGN.md section 8: half a percent */
 #define GK_BOOTSTRAP_ROUNDS 1000
 
 double gk_median(double *values, uint32_t count); /* sorts values; count > 0 */
 
 struct gk_round_entry {
-    bool dropped;             /* failed in the round */
+    bool dropped; /* failed in the round */
     uint32_t pass_count;
     double pass_ns[GK_PASSES_MAX]; /* i-th pass; entries are paired by pass */
-    int32_t twin;             /* index of the entry that is a second copy of this config, or -1 */
+    int32_t twin; /* index of the entry that is a second copy of this config, or -1 */
     /* for the pick */
     bool is_incumbent, is_default, is_vendor; /* the vendor's row is never picked */
-    uint64_t resource_rank;   /* fewest resources first: registers * threads + shared memory, by the caller */
-    uint32_t order;           /* declared order: the space's index */
+    uint64_t resource_rank; /* fewest resources first: registers * threads + shared memory, by the
+                               caller */
+    uint32_t order;         /* declared order: the space's index */
 };
 
 struct gk_round_verdict_entry {
     double median_ns;
-    double ratio;             /* to the best: >= 1 for the best's equals and worse */
-    double low, high;         /* 95 % bootstrap interval of the ratio */
-    bool tied;                /* in the tie set */
+    double ratio;     /* to the best: >= 1 for the best's equals and worse */
+    double low, high; /* 95 % bootstrap interval of the ratio */
+    bool tied;        /* in the tie set */
 };
 
 struct gk_round_verdict {
-    uint32_t best;            /* index of the entry with the smallest median */
-    double noise_floor;       /* half-width of the twins' ratio; 0 when every sample is equal */
-    double margin;            /* max(noise floor, GK_TIE_MARGIN) */
+    uint32_t best;      /* index of the entry with the smallest median */
+    double noise_floor; /* half-width of the twins' ratio; 0 when every sample is equal */
+    double margin;      /* max(noise floor, GK_TIE_MARGIN) */
     uint32_t tie_count;
     struct gk_round_verdict_entry entries[GK_FINALISTS_MAX];
-    bool settled;             /* more passes would not change the tie set: intervals have parted or are inside the margin */
+    bool settled; /* more passes would not change the tie set: intervals have parted or are inside
+                     the margin */
 };
 
 /* GK_NO_PICK when every entry is dropped. */
 enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
                               struct gk_round_verdict *verdict_out, struct gk_err *err);
 
-/* The pick inside the tie set by the fixed rule: the incumbent; else the default; else the config in most tie sets of the same
- * group (popularity[i], computed by the caller once all are known); else fewest resources; else first in declared order. */
+/* The pick inside the tie set by the fixed rule: the incumbent; else the default; else the config
+ * in most tie sets of the same group (popularity[i], computed by the caller once all are known);
+ * else fewest resources; else first in declared order. */
 uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_round_verdict *verdict,
                        uint32_t count, const uint32_t *popularity, const char **reason_out);
 
-/* Finalists from a search: the best `want` ok results within `within` (1.05) of the best, by median, at least one. */
-uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32_t count, uint32_t want,
-                            double within, uint32_t *chosen_out);
+/* Finalists from a search: the best `want` ok results within `within` (1.05) of the best, by
+ * median, at least one. */
+uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32_t count,
+                            uint32_t want, double within, uint32_t *chosen_out);
 
-/* Stopping rule of one candidate's sampling: relative half-width of the median's interval below `target`. */
+/* Stopping rule of one candidate's sampling: relative half-width of the median's interval below
+ * `target`. */
 bool gk_judge_enough(const double *samples_ns, uint32_t count, double target);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * Strategies: who to try next. Deterministic for (space, seed, hints, tells in order); no clock, no I/O.
+ * Strategies: who to try next. Deterministic for (space, seed, hints, tells in order); no clock, no
+ * I/O.
  *
- * ask() never repeats an index that was asked or told before. tell() takes every outcome, also of configs that
- * the strategy did not ask for (hints, replayed logs). A strategy is rebuilt after a restart by replaying the logged
- * asks and tells: under the same version each replayed ask must give the same indices.
+ * ask() never repeats an index that was asked or told before. tell() takes every outcome, also of
+ * configs that the strategy did not ask for (hints, replayed logs). A strategy is rebuilt after a
+ * restart by replaying the logged asks and tells: under the same version each replayed ask must
+ * give the same indices.
  */
 #ifndef GK_SEARCH_STRATEGY_H
 #define GK_SEARCH_STRATEGY_H
@@ -14,24 +16,24 @@
 struct gk_tell {
     uint32_t index;
     bool ok;
-    double time_ns;  /* of an ok one */
-    double cost_ns;  /* compile + verify + measure: what it took */
+    double time_ns; /* of an ok one */
+    double cost_ns; /* compile + verify + measure: what it took */
 };
 
 struct gk_strategy_setup {
     const struct gk_space *space; /* borrowed */
     uint64_t seed;
-    uint64_t budget_trials;       /* 0: not bounded by a count */
-    const uint32_t *hints;        /* tried first, in order: default, incumbent, neighbours' winners */
+    uint64_t budget_trials; /* 0: not bounded by a count */
+    const uint32_t *hints;  /* tried first, in order: default, incumbent, neighbours' winners */
     uint32_t hint_count;
 };
 
 struct gk_strategy; /* any strategy's state */
 
 struct gk_strategy_ops {
-    const char *name;     /* "exhaustive", "random", "local" */
-    const char *doc;      /* one line */
-    uint32_t version;     /* raised when the same inputs would give other asks */
+    const char *name; /* "exhaustive", "random", "local" */
+    const char *doc;  /* one line */
+    uint32_t version; /* raised when the same inputs would give other asks */
     enum gk_status (*create)(const struct gk_strategy_setup *setup, struct gk_strategy **self_out,
                              struct gk_err *err);
     void (*destroy)(struct gk_strategy *self);

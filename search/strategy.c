@@ -1,0 +1,130 @@
+/* The table of strategies and what they share. See strategy.h, strategy_base.h. */
+#include "search/strategy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "search/strategy_base.h"
+
+static const struct gk_strategy_ops *const strategies[] = {
+    &strategy_local, /* the default */
+    &strategy_random,
+    &strategy_exhaustive,
+};
+
+const struct gk_strategy_ops *gk_strategy_at(uint32_t index)
+{
+    return index < GK_ARRAY_COUNT(strategies) ? strategies[index] : NULL;
+}
+
+const struct gk_strategy_ops *gk_strategy_find(const char *name)
+{
+    for (uint32_t i = 0; i < GK_ARRAY_COUNT(strategies); i++) {
+        if (strcmp(strategies[i]->name, name) == 0) {
+            return strategies[i];
+        }
+    }
+    return NULL;
+}
+
+enum gk_status strategy_init(struct gk_strategy *base, const struct gk_strategy_setup *setup,
+                             struct gk_err *err)
+{
+    base->space = setup->space;
+    base->seed = setup->seed;
+    base->budget = setup->budget_trials;
+    base->count = gk_space_count(setup->space);
+    base->left = base->count;
+    for (uint32_t i = 0; i < setup->hint_count; i++) {
+        if (setup->hints[i] >= base->count) {
+            return gk_fail(err, GK_INPUT, "hint %u is index %u; the space has %u configs", i,
+                           setup->hints[i], base->count);
+        }
+    }
+    base->used = calloc(base->count / 8 + 1, 1);
+    base->hints = calloc(setup->hint_count + 1, sizeof base->hints[0]);
+    if (!base->used || !base->hints) {
+        return gk_fail(err, GK_NOMEM, "no memory for a search of %u configs", base->count);
+    }
+    if (setup->hint_count) {
+        memcpy(base->hints, setup->hints, setup->hint_count * sizeof base->hints[0]);
+    }
+    base->hint_count = setup->hint_count;
+    return GK_OK;
+}
+
+void strategy_fini(struct gk_strategy *base)
+{
+    free(base->used);
+    free(base->hints);
+    memset(base, 0, sizeof *base);
+}
+
+bool strategy_is_used(const struct gk_strategy *base, uint32_t index)
+{
+    return base->used[index / 8] >> index % 8 & 1;
+}
+
+bool strategy_take(struct gk_strategy *base, uint32_t index)
+{
+    GK_ASSERT(index < base->count);
+    if (strategy_is_used(base, index)) {
+        return false;
+    }
+    base->used[index / 8] = (uint8_t)(base->used[index / 8] | 1u << index % 8);
+    base->left--;
+    return true;
+}
+
+bool strategy_next_hint(struct gk_strategy *base, uint32_t *index_out)
+{
+    while (base->hint_next < base->hint_count) {
+        uint32_t index = base->hints[base->hint_next++];
+        if (strategy_take(base, index)) {
+            *index_out = index;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum gk_status strategy_ask(struct gk_strategy *base, uint32_t n, uint32_t *indices_out,
+                            uint32_t *count_out, uint32_t (*next)(struct gk_strategy *self),
+                            struct gk_err *err)
+{
+    uint32_t count = 0;
+    while (count < n && base->left) {
+        uint32_t index;
+        if (!strategy_next_hint(base, &index)) {
+            index = next(base);
+        }
+        indices_out[count++] = index;
+    }
+    *count_out = count;
+    if (!count && n) {
+        return gk_fail(err, GK_END, "all %u configs were asked for", base->count);
+    }
+    return GK_OK;
+}
+
+void strategy_draw_init(struct strategy_draw *draw, const struct gk_space *space, uint32_t tree,
+                        uint64_t seed)
+{
+    uint32_t count;
+    gk_space_tree_range(space, tree, &draw->first, &count);
+    permute_init(&draw->permute, count, seed, 1000 + tree);
+    draw->position = 0;
+}
+
+bool strategy_draw_peek(struct strategy_draw *draw, const struct gk_strategy *base,
+                        uint32_t *index_out)
+{
+    for (; draw->position < draw->permute.count; draw->position++) {
+        uint32_t index = draw->first + permute_at(&draw->permute, draw->position);
+        if (!strategy_is_used(base, index)) {
+            *index_out = index;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,57 @@
+/*
+ * What every strategy shares: which indices are used up, the hints, and the trees' turns. Inside
+ * search/ only.
+ *
+ * A strategy embeds struct gk_strategy first. An index is used once it was asked or told; whatever
+ * gives indices calls strategy_take(), so that no strategy can repeat one.
+ */
+#ifndef GK_SEARCH_STRATEGY_BASE_H
+#define GK_SEARCH_STRATEGY_BASE_H
+
+#include "search/permute.h"
+#include "search/strategy.h"
+
+struct gk_strategy {
+    const struct gk_space *space;
+    uint64_t seed;
+    uint64_t budget; /* trials; 0: unknown */
+    uint32_t count;  /* of the space */
+    uint32_t left;   /* indices not used */
+    uint8_t *used;   /* one bit an index */
+    uint32_t *hints; /* own copy */
+    uint32_t hint_count, hint_next;
+};
+
+/* GK_INPUT when a hint is not an index of the space; GK_NOMEM. The caller calls fini in any case.
+ */
+enum gk_status strategy_init(struct gk_strategy *base, const struct gk_strategy_setup *setup,
+                             struct gk_err *err);
+void strategy_fini(struct gk_strategy *base);
+
+bool strategy_is_used(const struct gk_strategy *base, uint32_t index);
+/* Marks it used; false if it was. */
+bool strategy_take(struct gk_strategy *base, uint32_t index);
+/* The next hint that is not used, taken; false when there is none. */
+bool strategy_next_hint(struct gk_strategy *base, uint32_t *index_out);
+
+/* The loop of ask(): hints first, then next(), which must give (and take) an index while any is
+ * left. */
+enum gk_status strategy_ask(struct gk_strategy *base, uint32_t n, uint32_t *indices_out,
+                            uint32_t *count_out, uint32_t (*next)(struct gk_strategy *self),
+                            struct gk_err *err);
+
+/* Draws from one tree without replacement, in a seeded order, passing over used ones. */
+struct strategy_draw {
+    struct permute permute;
+    uint32_t first;    /* of the tree */
+    uint32_t position; /* next of the permutation */
+};
+void strategy_draw_init(struct strategy_draw *draw, const struct gk_space *space, uint32_t tree,
+                        uint64_t seed);
+/* False when the tree is used up. The index is not taken. */
+bool strategy_draw_peek(struct strategy_draw *draw, const struct gk_strategy *base,
+                        uint32_t *index_out);
+
+extern const struct gk_strategy_ops strategy_exhaustive, strategy_random, strategy_local;
+
+#endif
