@@ -147,6 +147,12 @@ enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, struct gk_json **
     return db_rows(db, err, rows_out, "SELECT * FROM trials WHERE task=?1 ORDER BY seq", "i", task);
 }
 
+enum gk_status gk_db_trial_get(struct gk_db *db, int64_t trial, struct gk_json **trial_out,
+                               struct gk_err *err)
+{
+    return db_row(db, err, trial_out, "SELECT * FROM trials WHERE trial=?1", "i", trial);
+}
+
 enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t problem,
                                 const char *arch, const char *gpu, const char *policy,
                                 const char *nvrtc, struct gk_json **trial_out, struct gk_err *err)
@@ -158,6 +164,12 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
                   " AND r.failure NOT IN ('infrastructure','quarantined','reference_failed')"
                   " AND r.reused IS NULL ORDER BY r.trial LIMIT 1",
                   "sissss", config_id, problem, arch, gpu, policy, nvrtc);
+}
+
+enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, struct gk_err *err)
+{
+    return db_run(db, err, "UPDATE trials SET state='proposed', attempt=0, stage=NULL, failure=NULL, message=NULL, record=NULL,"
+                           " row_hash=NULL WHERE task=?1 AND state='parked'", "i", task);
 }
 
 enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,

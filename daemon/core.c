@@ -1,0 +1,276 @@
+/* Queue, dispatch, the tick. */
+#include <stdio.h>
+
+#include "daemon/core_internal.h"
+
+bool peer_equal(const struct gk_peer *a, const struct gk_peer *b)
+{
+    return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
+bool is_store_failure(enum gk_status status)
+{
+    return status == GK_IO || status == GK_FULL || status == GK_CORRUPT || status == GK_NOMEM ||
+           status == GK_INTERNAL || status == GK_BUSY;
+}
+
+/* ------------------------------------------------------------------ queue */
+
+static bool queue_grow(struct gk_core *core)
+{
+    uint32_t capacity = core->queue_capacity ? core->queue_capacity * 2 : 64;
+    struct out *queue = capacity <= QUEUE_MAX ? calloc(capacity, sizeof *queue) : NULL;
+    if (!queue) {
+        return false;
+    }
+    for (uint32_t i = 0; i < core->queue_count; i++) {
+        queue[i] = core->queue[(core->queue_head + i) % core->queue_capacity];
+    }
+    free(core->queue);
+    core->queue = queue;
+    core->queue_head = 0;
+    core->queue_capacity = capacity;
+    return true;
+}
+
+void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
+               uint64_t session, uint64_t token, uint64_t reply_to, struct gk_json *body)
+{
+    if (!body || (core->queue_count == core->queue_capacity && !queue_grow(core))) {
+        gk_json_free(body);
+        return;
+    }
+    struct out *out = &core->queue[(core->queue_head + core->queue_count) % core->queue_capacity];
+    *out = (struct out){.peer = *peer,
+                        .message = {.type = type,
+                                    .epoch = (uint64_t)core->epoch,
+                                    .session = session,
+                                    .seq = ++core->seq,
+                                    .token = token,
+                                    .reply_to = reply_to,
+                                    .body = body}};
+    core->queue_count++;
+}
+
+void core_send_session(struct gk_core *core, struct session *session, enum gk_message_type type,
+                       uint64_t token, struct gk_json *body)
+{
+    core_send(core, &session->peer, type, session->id, token, 0, body);
+}
+
+void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply_to, uint64_t token,
+                enum gk_status status, const char *format, ...)
+{
+    struct gk_err text = {0};
+    va_list ap;
+    va_start(ap, format);
+    (void)gk_vfail(&text, status, format, ap); /* the box formats the text */
+    va_end(ap);
+    struct gk_json *body = gk_json_new_object();
+    core->counters.errors_sent++;
+    if (!gk_json_set_string(body, "status", gk_status_name(status)) ||
+        !gk_json_set_string(body, "text", text.text)) {
+        gk_json_free(body);
+        return;
+    }
+    core_send(core, peer, GK_MSG_ERROR, 0, token, reply_to, body);
+}
+
+enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, struct gk_json *body,
+                          struct gk_err *err)
+{
+    int64_t event = 0;
+    if (!body && !(body = gk_json_new_object())) {
+        return gk_fail(err, GK_NOMEM, "out of memory for an event");
+    }
+    enum gk_status status = gk_db_event_add(core->db, job, core->wall_ms, kind, body, &event, err);
+    gk_json_free(body);
+    core->new_events = true;
+    return status;
+}
+
+bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out)
+{
+    if (core->queue_count == 0) {
+        return false;
+    }
+    struct out *out = &core->queue[core->queue_head];
+    *peer_out = out->peer;
+    *message_out = out->message;
+    *out = (struct out){0};
+    core->queue_head = (core->queue_head + 1) % core->queue_capacity;
+    core->queue_count--;
+    return true;
+}
+
+/* ------------------------------------------------------------------ life */
+
+enum gk_status gk_core_create(const struct gk_core_setup *setup, struct gk_core **core_out,
+                              struct gk_err *err)
+{
+    struct gk_core *core = calloc(1, sizeof *core);
+    if (!core) {
+        return gk_fail(err, GK_NOMEM, "out of memory for the core");
+    }
+    core->db = setup->db;
+    core->files = setup->files;
+    core->epoch = setup->epoch;
+    core->pid = setup->pid;
+    core->is_private = setup->is_private;
+    core->now_ns = setup->now_ns;
+    core->wall_ms = setup->wall_ms;
+    core->free_bytes = UINT64_MAX;
+    (void)snprintf(core->version, sizeof core->version, "%s", setup->version ? setup->version : "");
+    enum gk_status status = core_load(core, err);
+    if (status != GK_OK) {
+        gk_core_destroy(core);
+        return status;
+    }
+    *core_out = core;
+    return GK_OK;
+}
+
+void gk_core_destroy(struct gk_core *core)
+{
+    if (!core) {
+        return;
+    }
+    struct gk_peer peer;
+    struct gk_message message;
+    while (gk_core_take(core, &peer, &message)) {
+        gk_message_fini(&message);
+    }
+    for (uint32_t i = 0; i < core->session_count; i++) {
+        for (uint32_t d = 0; d < core->sessions[i]->device_count; d++) {
+            gk_json_free(core->sessions[i]->devices[d].json);
+        }
+        free(core->sessions[i]);
+    }
+    for (uint32_t i = 0; i < core->job_count; i++) {
+        job_free(core, core->jobs[i]);
+    }
+    free(core->sessions);
+    free(core->jobs);
+    free(core->leases);
+    free(core->queue);
+    free(core);
+}
+
+/* ------------------------------------------------------------------ events */
+
+enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
+                               const struct gk_message *message, uint64_t now_ns, uint64_t wall_ms,
+                               struct gk_err *err)
+{
+    core->now_ns = now_ns;
+    core->wall_ms = wall_ms;
+    core->counters.messages++;
+    if (message->type == GK_MSG_REQUEST) {
+        return request_message(core, peer, message, err);
+    }
+    return session_message(core, peer, message, err);
+}
+
+void gk_core_malformed(struct gk_core *core, const struct gk_peer *peer, const struct gk_err *why)
+{
+    core->counters.malformed++;
+    core_error(core, peer, 0, 0, why->status, "%s", why->text);
+}
+
+enum gk_status gk_core_peer_gone(struct gk_core *core, const struct gk_peer *peer, uint64_t now_ns,
+                                 struct gk_err *err)
+{
+    core->now_ns = now_ns;
+    for (uint32_t i = 0; i < core->watcher_count; i++) {
+        if (peer_equal(&core->watchers[i].peer, peer)) {
+            core->watchers[i].stale = true;
+        }
+    }
+    struct session *session = session_of(core, peer);
+    return session ? session_end(core, session, false, err) : GK_OK;
+}
+
+/* Work that needs no free worker: bind, tell, ask, judge, end. Bounded a tick by the open tasks. */
+static enum gk_status jobs_step(struct gk_core *core, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < core->job_count;) {
+        struct job *job = core->jobs[i];
+        enum gk_status status = GK_OK;
+        for (uint32_t t = 0; status == GK_OK && job_runs(core, job) && t < job->task_count; t++) {
+            if (job->tasks[t].search || job->finishing) {
+                status = task_step(core, &job->tasks[t], err);
+            }
+        }
+        if (status == GK_OK) {
+            status = job_step(core, job, err);
+        }
+        if (status != GK_OK) {
+            return status;
+        }
+        i += i < core->job_count && core->jobs[i] == job; /* an ended job is gone from the list */
+    }
+    return GK_OK;
+}
+
+enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
+                            uint64_t *next_ns_out, struct gk_err *err)
+{
+    core->now_ns = now_ns;
+    core->wall_ms = wall_ms;
+    enum gk_status status = sessions_step(core, err);
+    if (status == GK_OK) {
+        status = leases_step(core, err);
+    }
+    if (status == GK_OK) {
+        status = jobs_step(core, err);
+    }
+    if (status == GK_OK) {
+        status = leases_grant(core, err);
+    }
+    if (status == GK_OK) {
+        status = jobs_step(core, err); /* what was opened may be done already, by reuse */
+    }
+    if (status == GK_OK) {
+        status = watchers_step(core, err);
+    }
+    uint64_t next = now_ns + SECOND_NS;
+    for (uint32_t i = 0; i < core->lease_count; i++) {
+        if (core->leases[i].deadline_ns < next) {
+            next = core->leases[i].deadline_ns;
+        }
+    }
+    *next_ns_out = next;
+    return status;
+}
+
+void gk_core_say_bye(struct gk_core *core)
+{
+    for (uint32_t i = 0; i < core->session_count; i++) {
+        struct gk_json *body = gk_json_new_object();
+        if (gk_json_set_string(body, "reason", "the daemon ends")) {
+            core_send_session(core, core->sessions[i], GK_MSG_BYE, 0, body);
+        } else {
+            gk_json_free(body);
+        }
+    }
+}
+
+void gk_core_set_free(struct gk_core *core, uint64_t bytes)
+{
+    core->free_bytes = bytes;
+}
+
+bool gk_core_wants_stop(const struct gk_core *core)
+{
+    return core->stopping;
+}
+
+struct gk_core_counters gk_core_counters(const struct gk_core *core)
+{
+    struct gk_core_counters counters = core->counters;
+    counters.sessions = core->session_count;
+    counters.open_jobs = core->job_count;
+    counters.held_leases = core->lease_count;
+    counters.watchers = core->watcher_count;
+    return counters;
+}

@@ -1,0 +1,609 @@
+/* The search of one task: its space and strategy, rebuilt from the store when needed; asks and tells. */
+#include <stdio.h>
+
+#include "daemon/core_internal.h"
+
+#define NEIGHBOURS_MAX 6   /* configs that won for other problems: more would eat small budgets */
+#define HINTS_MAX 64
+#define REUSE_ROUNDS_MAX 64 /* batches that are known already, handled in one step */
+
+static void search_free(struct search *search)
+{
+    if (!search) {
+        return;
+    }
+    if (search->strategy) {
+        search->ops->destroy(search->strategy);
+    }
+    gk_space_destroy(search->space);
+    gk_space_def_fini(&search->def);
+    gk_problem_fini(&search->problem);
+    for (uint32_t i = 0; i < search->count; i++) {
+        free(search->trials[i].config);
+    }
+    free(search->trials);
+    free(search);
+}
+
+void task_close(struct gk_core *core, struct task *task)
+{
+    if (task->search) {
+        search_free(task->search);
+        task->search = NULL;
+        core->open_tasks--;
+    }
+}
+
+struct trial *task_trial(struct task *task, int64_t id)
+{
+    for (uint32_t i = task->search->count; i-- > 0;) {
+        if (task->search->trials[i].id == id) {
+            return &task->search->trials[i];
+        }
+    }
+    return NULL;
+}
+
+struct trial *task_proposed(struct task *task)
+{
+    for (uint32_t i = task->search->told; i < task->search->count; i++) {
+        if (task->search->trials[i].state == TRIAL_PROPOSED) {
+            return &task->search->trials[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t record_rank(const struct gk_record *record)
+{
+    uint64_t rank = 0;
+    for (uint32_t i = 0; i < record->kernel_count; i++) {
+        const struct gk_kernel_resources *k = &record->kernels[i];
+        int64_t smem = (k->static_smem > 0 ? k->static_smem : 0) + (k->dynamic_smem > 0 ? k->dynamic_smem : 0);
+        rank += (uint64_t)((k->regs > 0 ? k->regs : 0) * (k->threads > 0 ? k->threads : 1) * 4 + smem);
+    }
+    return rank;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static enum gk_status open_space(struct gk_core *core, struct task *task, struct search *search,
+                                 struct gk_err *err)
+{
+    const struct gk_catalog *catalog = NULL;
+    enum gk_status status = core->files.catalog(core->files.context, task->job->files, task->job->bundle, &catalog, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    search->op = gk_catalog_find(catalog, task->op);
+    if (!search->op) {
+        return gk_fail(err, GK_NOT_FOUND, "op %s is not in the bundle", task->op);
+    }
+    status = gk_device_props_from_json(task->props, &search->props, err);
+    if (status == GK_OK) {
+        status = gk_problem_from_text(&search->op->fields, task->canonical, &search->problem, err);
+    }
+    if (status == GK_OK) {
+        status = gk_catalog_space(search->op, &search->problem, &search->props, &search->def, err);
+    }
+    return status == GK_OK ? gk_space_create(&search->def, &search->space, err) : status;
+}
+
+/* Index of a config text in the space; UINT32_MAX when it is not legal there. */
+static uint32_t index_of(const struct search *search, const char *text)
+{
+    struct gk_config config;
+    uint32_t tree, index;
+    if (gk_config_from_text(&search->def, text, &config, &tree, NULL) != GK_OK ||
+        gk_space_find(search->space, &config, &index, NULL) != GK_OK) {
+        return UINT32_MAX;
+    }
+    return index;
+}
+
+static bool push_hint(const struct search *search, struct gk_json *hints, const char *text)
+{
+    if (!text || index_of(search, text) == UINT32_MAX || gk_json_count(hints) >= HINTS_MAX) {
+        return true;
+    }
+    for (size_t i = 0; i < gk_json_count(hints); i++) {
+        if (strcmp(gk_json_string(gk_json_at(hints, i), ""), text) == 0) {
+            return true;
+        }
+    }
+    return gk_json_push(hints, gk_json_new_string(text));
+}
+
+static char *find_incumbent(struct gk_core *core, struct task *task)
+{
+    for (size_t i = 0; i < gk_json_count(task->job->incumbents); i++) {
+        const struct gk_json *row = gk_json_at(task->job->incumbents, i);
+        if (strcmp(gk_json_get_string(row, "problem", ""), task->canonical) == 0 &&
+            strcmp(gk_json_get_string(row, "arch", task->arch), task->arch) == 0) {
+            return gk_strdup(gk_json_get_string(row, "config", ""));
+        }
+    }
+    struct gk_json *pick = NULL;
+    char *text = NULL;
+    if (gk_db_pick_get(core->db, task->problem_id, task->arch, task->gpu, task->job->policy, &pick, NULL) == GK_OK) {
+        text = gk_strdup(gk_json_get_string(pick, "config", ""));
+    }
+    gk_json_free(pick);
+    return text;
+}
+
+/* Values of the problem's enums, types and truths: problems that share them share popularity. */
+static char *flags_of(const struct search *search)
+{
+    struct gk_buf text = {0};
+    for (uint32_t i = 0; i < search->op->fields.field_count; i++) {
+        const struct gk_field *field = &search->op->fields.fields[i];
+        if (field->type == GK_FIELD_ENUM || field->type == GK_FIELD_BOOL) {
+            gk_buf_printf(&text, "%s=%" PRId64 ";", field->name, search->problem.slots[field->slot].i);
+        }
+    }
+    char *flags = gk_strdup(gk_buf_text(&text));
+    gk_buf_fini(&text);
+    return flags;
+}
+
+/* Default, incumbent, winners of neighbours: fixed once, stored with the first ask, so that a restart asks the same. */
+static enum gk_status make_hints(struct gk_core *core, struct task *task, struct search *search,
+                                 struct gk_err *err)
+{
+    struct gk_config config;
+    uint32_t tree;
+    struct gk_json *rows = NULL;
+    struct gk_json *hints = gk_json_new_array();
+    bool ok = hints != NULL;
+    if (gk_catalog_default(search->op, &search->problem, &search->def, &config, &tree, NULL) == GK_OK) {
+        task->default_config = gk_config_text(&search->def.trees[tree], &config);
+        ok = ok && task->default_config && push_hint(search, hints, task->default_config);
+    }
+    task->incumbent = find_incumbent(core, task);
+    task->flags = flags_of(search);
+    ok = ok && task->flags && push_hint(search, hints, task->incumbent);
+    enum gk_status status = gk_db_pick_neighbours(core->db, task->op, task->arch, task->gpu, task->job->policy,
+                                                  NEIGHBOURS_MAX, &rows, err);
+    for (size_t i = 0; status == GK_OK && ok && i < gk_json_count(rows); i++) {
+        ok = push_hint(search, hints, gk_json_get_string(gk_json_at(rows, i), "config", NULL));
+    }
+    gk_json_free(rows);
+    struct gk_json *changes = gk_json_new_object();
+    task->strategy_version = search->ops->version;
+    ok = ok && gk_json_set(changes, "hints", gk_json_copy(hints)) &&
+         gk_json_set_int(changes, "strategy_version", task->strategy_version) &&
+         gk_json_set_string(changes, "flags", task->flags) &&
+         (!task->default_config || gk_json_set_string(changes, "default_config", task->default_config)) &&
+         (!task->incumbent || gk_json_set_string(changes, "incumbent", task->incumbent));
+    if (status == GK_OK) {
+        status = ok ? gk_db_task_update(core->db, task->id, changes, err) : gk_fail(err, GK_NOMEM, "out of memory for hints");
+    }
+    gk_json_free(changes);
+    task->hints = hints;
+    if (status == GK_OK && task->incumbent && task->incumbent[0] && index_of(search, task->incumbent) == UINT32_MAX) {
+        struct gk_json *body = gk_json_new_object();
+        (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_string(body, "config", task->incumbent) && /* as it is */
+               gk_json_set_string(body, "text", "the incumbent is not legal in today's space and cannot be compared"));
+        status = core_event(core, task->job->id, "note", body, err);
+    }
+    return status;
+}
+
+static enum gk_status make_strategy(struct task *task, struct search *search, struct gk_err *err)
+{
+    uint32_t hints[HINTS_MAX], count = 0;
+    for (size_t i = 0; i < gk_json_count(task->hints) && count < HINTS_MAX; i++) {
+        uint32_t index = index_of(search, gk_json_string(gk_json_at(task->hints, i), ""));
+        if (index != UINT32_MAX) {
+            hints[count++] = index;
+        }
+    }
+    struct gk_hash id = gk_hash_text(task->canonical); /* tasks of one job do not walk in step */
+    uint64_t salt = 0;
+    memcpy(&salt, id.bytes, sizeof salt);
+    struct gk_strategy_setup setup = {.space = search->space,
+                                      .seed = (uint64_t)task->job->seed ^ salt,
+                                      .budget_trials = (uint64_t)task->job->budget_trials,
+                                      .hints = hints,
+                                      .hint_count = count};
+    return search->ops->create(&setup, &search->strategy, err);
+}
+
+static struct trial *push_trial(struct search *search)
+{
+    if (search->count == search->capacity) {
+        uint32_t capacity = search->capacity ? search->capacity * 2 : 32;
+        struct trial *trials = realloc(search->trials, capacity * sizeof *trials);
+        if (!trials) {
+            return NULL;
+        }
+        search->trials = trials;
+        search->capacity = capacity;
+    }
+    search->trials[search->count] = (struct trial){0};
+    return &search->trials[search->count++];
+}
+
+static void take_record(struct trial *trial, const struct gk_json *json)
+{
+    struct gk_record record;
+    if (json && gk_record_from_json(json, &record, NULL) == GK_OK) {
+        trial->failure = record.failure;
+        trial->ok = record.failure == GK_FAILURE_NONE && record.stage == GK_STAGE_DONE;
+        trial->time_ns = record.time_ns;
+        trial->cost_ns = record.compile_ns + record.verify_ns + record.measure_ns;
+        trial->resource_rank = record_rank(&record);
+        gk_record_fini(&record);
+    } else {
+        trial->ok = false;
+    }
+}
+
+static enum gk_status read_trials(struct gk_core *core, struct task *task, struct search *search,
+                                  struct gk_err *err)
+{
+    struct gk_json *rows = NULL;
+    enum gk_status status = gk_db_trials_of(core->db, task->id, &rows, err);
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        const struct gk_json *row = gk_json_at(rows, i);
+        const char *state = gk_json_get_string(row, "state", "");
+        struct trial *trial = push_trial(search);
+        if (!trial || !(trial->config = gk_strdup(gk_json_get_string(row, "config", "")))) {
+            status = gk_fail(err, GK_NOMEM, "out of memory for trials");
+            break;
+        }
+        trial->id = gk_json_get_int(row, "trial", 0);
+        trial->seq = (uint32_t)gk_json_get_int(row, "seq", 0);
+        trial->batch = (uint32_t)gk_json_get_int(row, "batch", 0);
+        trial->attempt = gk_json_get_int(row, "attempt", 0);
+        trial->token = gk_json_get_int(row, "token", 0);
+        trial->index = index_of(search, trial->config);
+        (void)snprintf(trial->config_id, sizeof trial->config_id, "%s", gk_json_get_string(row, "config_id", ""));
+        (void)snprintf(trial->template_name, sizeof trial->template_name, "%s", gk_json_get_string(row, "template", ""));
+        trial->state = strcmp(state, "recorded") == 0 ? TRIAL_RECORDED
+                       : strcmp(state, "parked") == 0 ? TRIAL_PARKED
+                       : strcmp(state, "leased") == 0 ? TRIAL_LEASED
+                                                      : TRIAL_PROPOSED;
+        if (trial->state == TRIAL_LEASED && !lease_find(core, trial->token)) {
+            trial->state = TRIAL_PROPOSED;
+        }
+        take_record(trial, gk_json_get(row, "record"));
+        search->batches = trial->batch + 1;
+    }
+    gk_json_free(rows);
+    return status;
+}
+
+/* ------------------------------------------------------------------ asks and tells */
+
+static void tell(struct search *search, const struct trial *trial)
+{
+    if (trial->index != UINT32_MAX) {
+        struct gk_tell told = {.index = trial->index, .ok = trial->ok, .time_ns = trial->time_ns, .cost_ns = trial->cost_ns};
+        search->ops->tell(search->strategy, &told);
+    }
+    if (trial->ok && (search->best_ns <= 0 || trial->time_ns < search->best_ns)) {
+        search->best_ns = trial->time_ns;
+    }
+}
+
+static uint32_t batch_size(const struct task *task, const struct search *search, uint32_t asked)
+{
+    uint32_t size = search->props.modelled ? BATCH_MODELLED : BATCH_REAL;
+    if (task->job->budget_trials > 0) {
+        int64_t left = task->job->budget_trials - (int64_t)asked;
+        size = left <= 0 ? 0 : left < (int64_t)size ? (uint32_t)left : size;
+    }
+    return size;
+}
+
+static bool batch_done(const struct search *search, uint32_t end)
+{
+    for (uint32_t i = search->told; i < end; i++) {
+        if (search->trials[i].state < TRIAL_RECORDED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t batch_end(const struct search *search, uint32_t start)
+{
+    uint32_t end = start;
+    while (end < search->count && search->trials[end].batch == search->trials[start].batch) {
+        end++;
+    }
+    return end;
+}
+
+/* Asks again what the log says was asked. False on the first difference. */
+static bool replay(const struct task *task, struct search *search)
+{
+    uint32_t indices[BATCH_REAL];
+    while (search->told < search->count) {
+        uint32_t start = search->told, end = batch_end(search, start), got = 0;
+        uint32_t want = batch_size(task, search, start);
+        if (want < end - start || search->ops->ask(search->strategy, want, indices, &got, NULL) != GK_OK ||
+            got != end - start) {
+            return false;
+        }
+        for (uint32_t i = 0; i < got; i++) {
+            if (indices[i] != search->trials[start + i].index) {
+                return false;
+            }
+        }
+        if (!batch_done(search, end)) {
+            return end == search->count; /* the last batch, partly recorded: told when it is whole */
+        }
+        for (uint32_t i = start; i < end; i++) {
+            tell(search, &search->trials[i]);
+        }
+        search->told = end;
+    }
+    return true;
+}
+
+static enum gk_status rebuild(struct gk_core *core, struct task *task, struct search *search,
+                              struct gk_err *err)
+{
+    if (search->count == 0) {
+        return GK_OK;
+    }
+    if (task->strategy_version == (int64_t)search->ops->version && replay(task, search)) {
+        return GK_OK;
+    }
+    /* Another version, or an ask that differs: a new instance that knows all that happened. */
+    search->ops->destroy(search->strategy);
+    search->strategy = NULL;
+    search->told = 0;
+    search->best_ns = 0;
+    enum gk_status status = make_strategy(task, search, err);
+    while (status == GK_OK && search->told < search->count) {
+        uint32_t end = batch_end(search, search->told);
+        if (!batch_done(search, end)) {
+            break;
+        }
+        for (; search->told < end; search->told++) {
+            tell(search, &search->trials[search->told]);
+        }
+    }
+    struct gk_json *body = gk_json_new_object();
+    (void)(gk_json_set_int(body, "task", task->id) && /* an event may lack a member */
+           gk_json_set_string(body, "text", "the strategy would ask otherwise than it did: it was told all records and goes on from there"));
+    if (status != GK_OK) {
+        gk_json_free(body);
+        return status;
+    }
+    return core_event(core, task->job->id, "note", body, err);
+}
+
+enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err *err)
+{
+    if (task->search || task->state >= TASK_JUDGED) {
+        return GK_OK;
+    }
+    struct gk_err why = {0};
+    struct search *search = calloc(1, sizeof *search);
+    if (!search) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a search");
+    }
+    enum gk_status status = open_space(core, task, search, &why);
+    if (status == GK_OK && !(search->ops = gk_strategy_find(task->job->strategy))) {
+        status = gk_fail(&why, GK_NOT_FOUND, "strategy %s is not in this build", task->job->strategy);
+    }
+    if (status != GK_OK) { /* a wrong bundle, no legal config: the task's end, not the daemon's */
+        search_free(search);
+        if (status == GK_NOMEM) {
+            return gk_fail(err, GK_NOMEM, "%s", why.text);
+        }
+        enum gk_status moved = GK_OK;
+        for (uint32_t i = core->lease_count; moved == GK_OK && i-- > 0;) {
+            if (core->leases[i].task == task) {
+                moved = gk_db_lease_delete(core->db, core->leases[i].token, err);
+                lease_remove(core, &core->leases[i]);
+            }
+        }
+        return moved == GK_OK ? task_move(core, task, TASK_FAILED, why.text, err) : moved;
+    }
+    if (task->strategy_version == 0) {
+        status = make_hints(core, task, search, err);
+    }
+    if (status == GK_OK) {
+        status = make_strategy(task, search, err);
+    }
+    if (status == GK_OK) {
+        status = read_trials(core, task, search, err);
+    }
+    if (status == GK_OK) {
+        status = rebuild(core, task, search, err);
+    }
+    if (status != GK_OK) {
+        search_free(search);
+        return status;
+    }
+    task->search = search;
+    core->open_tasks++;
+    return GK_OK;
+}
+
+/* ------------------------------------------------------------------ recording */
+
+enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
+                              int64_t token, const char *state, const struct gk_json *json,
+                              int64_t reused, struct gk_err *err)
+{
+    bool parked = strcmp(state, "parked") == 0;
+    enum gk_status status = gk_db_trial_record(core->db, trial->id, token, core->wall_ms, state, json, err);
+    take_record(trial, json);
+    trial->state = parked ? TRIAL_PARKED : TRIAL_RECORDED;
+    double cost = reused ? 0 : trial->cost_ns;
+    if (status == GK_OK && reused) {
+        struct gk_json *changes = gk_json_new_object();
+        status = gk_json_set_int(changes, "reused", reused) ? gk_db_trial_update(core->db, trial->id, changes, err)
+                                                            : gk_fail(err, GK_NOMEM, "out of memory");
+        gk_json_free(changes);
+    }
+    if (status == GK_OK && !parked) {
+        status = gk_db_count(core->db, task->job->id, task->id, 1, !trial->ok, cost, err);
+        task->trials++;
+        task->failed += !trial->ok;
+        task->spent_ns += cost;
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    struct gk_json *body = gk_json_new_object();
+    (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_int(body, "trial", trial->id) && /* may lack a member */
+           gk_json_set_int(body, "seq", trial->seq) && gk_json_set_bool(body, "ok", trial->ok) &&
+           gk_json_set_string(body, "state", state) &&
+           gk_json_set_string(body, "stage", gk_json_get_string(json, "stage", "")) &&
+           gk_json_set_string(body, "failure", gk_failure_name(trial->failure)) &&
+           (!trial->ok || gk_json_set_real(body, "time_ns", trial->time_ns)) &&
+           (!reused || gk_json_set_int(body, "reused", reused)));
+    return core_event(core, task->job->id, "recorded", body, err);
+}
+
+/* A trial of the same identity in this store answers; a config that kills executors is not run again. */
+static enum gk_status answer_known(struct gk_core *core, struct task *task, struct trial *trial,
+                                   struct gk_err *err)
+{
+    struct gk_json *same = NULL, *json = NULL;
+    int64_t kills = 0;
+    enum gk_status status = gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
+                                             task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
+    if (status == GK_OK) {
+        status = trial_recorded(core, task, trial, 0, "recorded", gk_json_get(same, "record"),
+                                gk_json_get_int(same, "trial", 0), err);
+    } else if (status == GK_NOT_FOUND) {
+        status = gk_db_kills(core->db, trial->config_id, task->arch, &kills, err);
+        if (status == GK_OK && kills >= KILLS_MAX) {
+            struct gk_record record;
+            gk_record_init(&record);
+            gk_record_fail(&record, GK_STAGE_RUN, GK_FAILURE_QUARANTINED,
+                           "this config killed %" PRId64 " executors before; it is not run again", kills);
+            json = gk_record_to_json(&record);
+            gk_record_fini(&record);
+            status = json ? trial_recorded(core, task, trial, 0, "recorded", json, 0, err)
+                          : gk_fail(err, GK_NOMEM, "out of memory");
+        }
+    }
+    gk_json_free(same);
+    gk_json_free(json);
+    return status;
+}
+
+static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t index, struct gk_err *err)
+{
+    struct search *search = task->search;
+    struct gk_config config;
+    char hash[GK_HASH_TEXT_SIZE];
+    gk_space_config(search->space, index, &config);
+    const struct gk_tree *tree = &search->def.trees[gk_space_tree_of(search->space, index)];
+    struct trial *trial = push_trial(search);
+    if (!trial || !(trial->config = gk_config_text(tree, &config))) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a trial");
+    }
+    struct gk_hash id = gk_config_id(&tree->template_hash, trial->config);
+    gk_hash_hex(&id, trial->config_id);
+    gk_hash_hex(&tree->template_hash, hash);
+    trial->index = index;
+    trial->seq = search->count - 1;
+    trial->batch = search->batches;
+    (void)snprintf(trial->template_name, sizeof trial->template_name, "%s", tree->template_name);
+    struct gk_json *row = gk_json_new_object();
+    bool ok = gk_json_set_int(row, "job", task->job->id) && gk_json_set_int(row, "task", task->id) &&
+              gk_json_set_int(row, "seq", trial->seq) && gk_json_set_int(row, "batch", trial->batch) &&
+              gk_json_set_string(row, "template", trial->template_name) && gk_json_set_string(row, "template_hash", hash) &&
+              gk_json_set_string(row, "config", trial->config) && gk_json_set_string(row, "config_id", trial->config_id) &&
+              gk_json_set_string(row, "state", "proposed") && gk_json_set_int(row, "attempt", 0) &&
+              gk_json_set_int(row, "input_set", trial->seq % 4) &&
+              gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms);
+    enum gk_status status = ok ? gk_db_trial_insert(core->db, row, &trial->id, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    gk_json_free(row);
+    return status == GK_OK ? answer_known(core, task, trial, err) : status;
+}
+
+static bool budget_left(const struct task *task)
+{
+    const struct job *job = task->job;
+    if (job->finishing || task->search->used_up) {
+        return false;
+    }
+    if (job->budget_trials > 0) {
+        return (int64_t)task->search->count < job->budget_trials;
+    }
+    return task->spent_ns < job->budget_ns * 0.8; /* a fifth is kept for the final round */
+}
+
+static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct gk_err *err)
+{
+    struct search *search = task->search;
+    uint32_t indices[BATCH_REAL], count = 0;
+    struct gk_err why = {0};
+    enum gk_status status = search->ops->ask(search->strategy, batch_size(task, search, search->count), indices, &count, &why);
+    if (status == GK_END || (status == GK_OK && count == 0)) {
+        search->used_up = true;
+        return GK_OK;
+    }
+    for (uint32_t i = 0; status == GK_OK && i < count; i++) {
+        status = propose(core, task, indices[i], err);
+    }
+    if (status != GK_OK) {
+        return err && err->status == status ? status : gk_fail(err, status, "%s", why.text);
+    }
+    search->batches++;
+    struct gk_json *body = gk_json_new_object();
+    (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_int(body, "batch", search->batches - 1) &&
+           gk_json_set_int(body, "count", count)); /* an event may lack a member */
+    return core_event(core, task->job->id, "asked", body, err);
+}
+
+/* A job that is finishing takes back what nobody has begun. */
+static enum gk_status drop_proposed(struct gk_core *core, struct task *task, struct gk_err *err)
+{
+    struct search *search = task->search;
+    enum gk_status status = GK_OK;
+    for (uint32_t i = search->told; status == GK_OK && i < search->count; i++) {
+        if (search->trials[i].state == TRIAL_PROPOSED) {
+            struct gk_json *changes = gk_json_new_object();
+            status = gk_json_set_string(changes, "state", "parked") &&
+                             gk_json_set_string(changes, "message", "the job was asked to finish before it ran")
+                         ? gk_db_trial_update(core->db, search->trials[i].id, changes, err)
+                         : gk_fail(err, GK_NOMEM, "out of memory");
+            gk_json_free(changes);
+            search->trials[i].state = TRIAL_PARKED;
+        }
+    }
+    return status;
+}
+
+enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err *err)
+{
+    if (task->state == TASK_WAITING && task->job->finishing) {
+        return task_move(core, task, TASK_FAILED, "the job was asked to finish before any device of this arch was there", err);
+    }
+    if (task->state != TASK_SEARCHING) {
+        return GK_OK;
+    }
+    enum gk_status status = task_open(core, task, err);
+    for (int round = 0; status == GK_OK && task->search && round < REUSE_ROUNDS_MAX; round++) {
+        struct search *search = task->search;
+        if (task->job->finishing) {
+            status = drop_proposed(core, task, err);
+        }
+        while (search->told < search->count && batch_done(search, batch_end(search, search->told))) {
+            for (uint32_t end = batch_end(search, search->told); search->told < end; search->told++) {
+                tell(search, &search->trials[search->told]);
+            }
+        }
+        if (status != GK_OK || search->told < search->count) {
+            return status;
+        }
+        if (!budget_left(task)) {
+            return final_begin(core, task, err);
+        }
+        status = ask_batch(core, task, err);
+    }
+    return status;
+}

@@ -1,0 +1,379 @@
+/* Workers: HELLO and what they hold, READY, heartbeats, BYE. */
+#include <stdio.h>
+
+#include "daemon/core_internal.h"
+
+struct session *session_find(struct gk_core *core, uint64_t id)
+{
+    for (uint32_t i = 0; id != 0 && i < core->session_count; i++) {
+        if (core->sessions[i]->id == id) {
+            return core->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+struct session *session_of(struct gk_core *core, const struct gk_peer *peer)
+{
+    for (uint32_t i = 0; i < core->session_count; i++) {
+        if (peer_equal(&core->sessions[i]->peer, peer)) {
+            return core->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+enum gk_status session_end(struct gk_core *core, struct session *session, bool said_bye,
+                           struct gk_err *err)
+{
+    enum gk_status status = gk_db_worker_seen(core->db, session->worker, core->wall_ms,
+                                              said_bye ? "gone" : "lost", err);
+    for (uint32_t i = core->lease_count; status == GK_OK && i-- > 0;) {
+        struct lease *lease = &core->leases[i];
+        if (lease->session != session->id) {
+            continue;
+        }
+        lease->session = 0;
+        if (said_bye) {
+            status = lease_lost(core, lease, false, "the worker ended", err);
+        } else if (lease->deadline_ns > core->now_ns + GRACE_NS) {
+            lease->deadline_ns = core->now_ns + GRACE_NS; /* it may come back and say that it holds it */
+        }
+    }
+    for (uint32_t j = 0; j < core->job_count; j++) {
+        for (uint32_t t = 0; t < core->jobs[j]->task_count; t++) {
+            if (core->jobs[j]->tasks[t].reserved_session == session->id) {
+                core->jobs[j]->tasks[t].reserved_session = 0;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < core->session_count; i++) {
+        if (core->sessions[i] == session) {
+            core->sessions[i] = core->sessions[--core->session_count];
+            break;
+        }
+    }
+    for (uint32_t d = 0; d < session->device_count; d++) {
+        gk_json_free(session->devices[d].json);
+    }
+    free(session);
+    return status;
+}
+
+/* ------------------------------------------------------------------ HELLO */
+
+static enum gk_status read_devices(struct gk_core *core, struct session *session,
+                                   const struct gk_json *hello, struct gk_err *err)
+{
+    const struct gk_json *devices;
+    enum gk_status status = gk_json_need(hello, "devices", GK_JSON_ARRAY, &devices, "HELLO", err);
+    if (status != GK_OK) {
+        return status;
+    }
+    if (gk_json_count(devices) > DEVICES_MAX) {
+        return gk_fail(err, GK_LIMIT, "HELLO: %zu devices, at most %d are served", gk_json_count(devices), DEVICES_MAX);
+    }
+    (void)core;
+    for (size_t i = 0; i < gk_json_count(devices); i++) {
+        status = gk_device_props_from_json(gk_json_at(devices, i), &session->devices[i].props, err);
+        if (status != GK_OK) {
+            return gk_fail_in(err, status, "HELLO: device %zu", i);
+        }
+        session->devices[i].json = gk_json_copy(gk_json_at(devices, i));
+        session->devices[i].ok = true;
+        session->device_count = (uint32_t)i + 1;
+    }
+    return GK_OK;
+}
+
+/* Every token that the worker holds is kept or dropped; every lease of it that it does not hold is over. */
+static enum gk_status settle_held(struct gk_core *core, struct session *session,
+                                  const struct gk_json *held, struct gk_json *keep,
+                                  struct gk_json *drop, struct gk_err *err)
+{
+    for (size_t i = 0; i < gk_json_count(held); i++) {
+        int64_t token = gk_json_get_int(gk_json_at(held, i), "token", 0);
+        struct lease *lease = token > 0 ? lease_find(core, token) : NULL;
+        bool keeps = lease && lease->worker == session->worker;
+        if (!gk_json_push(keeps ? keep : drop, gk_json_new_int(token))) {
+            return gk_fail(err, GK_NOMEM, "out of memory");
+        }
+        if (keeps) {
+            lease->session = session->id;
+            lease->deadline_ns = core->now_ns + RUN_MODELLED_S * SECOND_NS;
+            if (lease->device < session->device_count) {
+                session->devices[lease->device].leases++;
+                session->devices[lease->device].in_final |= lease->is_final;
+            }
+        }
+    }
+    for (uint32_t i = core->lease_count; i-- > 0;) {
+        struct lease *lease = &core->leases[i];
+        if (lease->worker == session->worker && lease->session != session->id) {
+            lease->session = 0;
+            enum gk_status status = lease_lost(core, lease, lease->started, "the worker came back without it", err);
+            if (status != GK_OK) {
+                return status;
+            }
+        }
+    }
+    return GK_OK;
+}
+
+static void reject(struct gk_core *core, const struct gk_peer *peer, enum gk_status status,
+                   const char *text)
+{
+    struct gk_json *body = gk_json_new_object();
+    if (gk_json_set_string(body, "code", gk_status_name(status)) && gk_json_set_string(body, "text", text) &&
+        gk_json_set_int(body, "retry_after_ms", 0)) {
+        core_send(core, peer, GK_MSG_REJECT, 0, 0, 0, body);
+    } else {
+        gk_json_free(body);
+    }
+}
+
+/* GK_OK: `session` is filled. Anything else is the worker's mistake. */
+static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hello,
+                                 struct session *session, struct gk_err *err)
+{
+    int64_t low, high;
+    const char *spool;
+    enum gk_status status = gk_json_need_int(hello, "version_min", 0, 65535, &low, "HELLO", err);
+    if (status == GK_OK) {
+        status = gk_json_need_int(hello, "version_max", 0, 65535, &high, "HELLO", err);
+    }
+    if (status == GK_OK && (low > GK_WIRE_VERSION || high < GK_WIRE_VERSION_MIN)) {
+        status = gk_fail(err, GK_VERSION, "the worker speaks protocol %" PRId64 " to %" PRId64 ", this daemon %d to %d",
+                         low, high, GK_WIRE_VERSION_MIN, GK_WIRE_VERSION);
+    }
+    if (status == GK_OK) {
+        status = gk_json_need_string(hello, "spool_id", 128, &spool, "HELLO", err);
+    }
+    if (status == GK_OK) {
+        (void)snprintf(session->nvrtc, sizeof session->nvrtc, "%s", gk_json_get_string(hello, "nvrtc", ""));
+        status = read_devices(core, session, hello, err);
+    }
+    return status;
+}
+
+static enum gk_status welcome(struct gk_core *core, struct session *session,
+                              const struct gk_json *hello, struct gk_err *err)
+{
+    struct gk_json *body = gk_json_new_object(), *keep = gk_json_new_array(), *drop = gk_json_new_array();
+    enum gk_status status = gk_db_worker_put(core->db, hello, core->wall_ms, &session->worker, err);
+    for (uint32_t d = 0; status == GK_OK && d < session->device_count; d++) {
+        status = gk_db_device_put(core->db, session->worker, session->devices[d].json, session->nvrtc,
+                                  core->wall_ms, err);
+    }
+    /* The same spool again: what the daemon knew of it is history (a lost connection, a fast restart). */
+    for (uint32_t i = 0; status == GK_OK && i < core->session_count; i++) {
+        if (core->sessions[i]->worker == session->worker && core->sessions[i] != session) {
+            status = session_end(core, core->sessions[i], false, err);
+            i = UINT32_MAX; /* from the start: the list has changed */
+        }
+    }
+    if (status == GK_OK) {
+        status = settle_held(core, session, gk_json_get(hello, "held"), keep, drop, err);
+    }
+    bool ok = gk_json_set(body, "keep", keep);
+    ok = gk_json_set(body, "drop", drop) && ok && gk_json_set_int(body, "heartbeat_ms", HEARTBEAT_MS) &&
+         gk_json_set_int(body, "liveness", LIVENESS);
+    if (status != GK_OK || !ok) {
+        gk_json_free(body);
+        return status != GK_OK ? status : gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    core_send_session(core, session, GK_MSG_WELCOME, 0, body);
+    for (uint32_t i = 0; status == GK_OK && i < core->job_count; i++) {
+        status = job_bind(core, core->jobs[i], err);
+    }
+    return status;
+}
+
+static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *peer,
+                                    const struct gk_message *message, struct gk_err *err)
+{
+    struct session *old = session_of(core, peer);
+    enum gk_status status = old ? session_end(core, old, false, err) : GK_OK;
+    if (status != GK_OK) {
+        return status;
+    }
+    struct session *session = calloc(1, sizeof *session);
+    struct session **sessions = realloc(core->sessions, (core->session_count + 1) * sizeof *sessions);
+    if (sessions) {
+        core->sessions = sessions;
+    }
+    if (!session || !sessions) {
+        free(session);
+        return gk_fail(err, GK_NOMEM, "out of memory for a session");
+    }
+    struct gk_err why = {0};
+    status = core->session_count >= SESSIONS_MAX
+                 ? gk_fail(&why, GK_LIMIT, "%d workers are connected, no more are served", SESSIONS_MAX)
+                 : read_hello(core, message->body, session, &why);
+    if (status != GK_OK) {
+        for (uint32_t d = 0; d < session->device_count; d++) {
+            gk_json_free(session->devices[d].json);
+        }
+        free(session);
+        reject(core, peer, status, why.text);
+        return GK_OK;
+    }
+    session->peer = *peer;
+    session->id = (uint64_t)core->epoch << 24 | ++core->session_next;
+    session->heard_ns = core->now_ns;
+    core->sessions[core->session_count++] = session;
+    return welcome(core, session, message->body, err);
+}
+
+/* ------------------------------------------------------------------ others */
+
+static enum gk_status ready_message(struct gk_core *core, struct session *session,
+                                    const struct gk_message *message)
+{
+    struct gk_err why = {0};
+    int64_t device, credit;
+    enum gk_status status = gk_json_need_int(message->body, "device", 0, (int64_t)session->device_count - 1, &device, "READY", &why);
+    if (status == GK_OK) {
+        status = gk_json_need_int(message->body, "credit", 0, CREDIT_MAX, &credit, "READY", &why);
+    }
+    if (status != GK_OK) {
+        core_error(core, &session->peer, message->seq, 0, status, "%s", why.text);
+        return GK_OK;
+    }
+    session->devices[device].credit = credit;
+    session->quiet = false;
+    return GK_OK;
+}
+
+static enum gk_status release_message(struct gk_core *core, struct session *session,
+                                      const struct gk_message *message, struct gk_err *err)
+{
+    const struct gk_json *tokens = gk_json_get(message->body, "tokens");
+    const char *reason = gk_json_get_string(message->body, "reason", "released");
+    enum gk_status status = GK_OK;
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(tokens); i++) {
+        struct lease *lease = lease_find(core, gk_json_int(gk_json_at(tokens, i), 0));
+        if (lease && lease->session == session->id) {
+            status = lease_lost(core, lease, false, reason, err);
+        }
+    }
+    return status;
+}
+
+static enum gk_status started_message(struct gk_core *core, struct session *session,
+                                      const struct gk_message *message)
+{
+    struct lease *lease = lease_find(core, (int64_t)message->token);
+    if (!lease || lease->session != session->id) {
+        return GK_OK; /* late: the answer to its result will say so */
+    }
+    bool run = strcmp(gk_json_get_string(message->body, "phase", ""), "run") == 0;
+    bool modelled = session->devices[lease->device].props.modelled;
+    uint64_t run_s = modelled ? RUN_MODELLED_S : RUN_S;
+    /* Twice what the worker enforces itself: this is for a worker that hangs. */
+    uint64_t seconds = lease->is_final ? 2 * (FINAL_BUDGET_S + run_s + COMPILE_S) : run ? 2 * run_s : 2 * (COMPILE_S + run_s);
+    lease->started = true;
+    lease->deadline_ns = core->now_ns + seconds * SECOND_NS;
+    return GK_OK;
+}
+
+static enum gk_status device_message(struct gk_core *core, struct session *session,
+                                     const struct gk_message *message)
+{
+    struct gk_err why = {0};
+    int64_t device;
+    enum gk_status status = gk_json_need_int(message->body, "device", 0, (int64_t)session->device_count - 1, &device, "DEVICE_EVENT", &why);
+    if (status != GK_OK) {
+        core_error(core, &session->peer, message->seq, 0, status, "%s", why.text);
+        return GK_OK;
+    }
+    session->devices[device].ok = strcmp(gk_json_get_string(message->body, "state", ""), "ok") == 0;
+    return GK_OK;
+}
+
+static enum gk_status blob_message(struct gk_core *core, struct session *session,
+                                   const struct gk_message *message, struct gk_err *err);
+
+enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
+                               const struct gk_message *message, struct gk_err *err)
+{
+    if (message->type == GK_MSG_HELLO) {
+        return hello_message(core, peer, message, err);
+    }
+    struct session *session = session_of(core, peer);
+    if (!session || session->id != message->session) {
+        core_error(core, peer, message->seq, message->token, GK_STALE,
+                   "%s of session %" PRIu64 ": no such session; say HELLO", gk_message_name(message->type), message->session);
+        return GK_OK;
+    }
+    session->heard_ns = core->now_ns;
+    switch (message->type) {
+    case GK_MSG_READY:
+        return ready_message(core, session, message);
+    case GK_MSG_STARTED:
+        return started_message(core, session, message);
+    case GK_MSG_RESULT:
+        return lease_result(core, session, message, err);
+    case GK_MSG_RELEASE:
+        return release_message(core, session, message, err);
+    case GK_MSG_DEVICE_EVENT:
+        return device_message(core, session, message);
+    case GK_MSG_BLOB_GET:
+        return blob_message(core, session, message, err);
+    case GK_MSG_PING:
+        core_send_session(core, session, GK_MSG_PONG, 0, gk_json_new_object());
+        return GK_OK;
+    case GK_MSG_PONG:
+        session->quiet = strcmp(gk_json_get_string(message->body, "state", ""), "quiet") == 0;
+        return GK_OK;
+    case GK_MSG_BYE:
+        return session_end(core, session, true, err);
+    case GK_MSG_ERROR:
+        return GK_OK; /* counted with the messages; answering an error with an error never ends */
+    default:
+        core_error(core, peer, message->seq, message->token, GK_PROTOCOL,
+                   "a worker does not send %s; allowed are HELLO READY STARTED RESULT RELEASE DEVICE_EVENT BLOB_GET PING PONG BYE",
+                   gk_message_name(message->type));
+        return GK_OK;
+    }
+}
+
+/* base64 of a piece: the JSON body carries text only. */
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset, struct gk_err *err);
+
+static enum gk_status blob_message(struct gk_core *core, struct session *session,
+                                   const struct gk_message *message, struct gk_err *err)
+{
+    struct gk_err why = {0};
+    (void)err;
+    struct gk_json *body = blob_piece(core, gk_json_get_string(message->body, "hash", ""),
+                                      gk_json_get_int(message->body, "offset", 0), &why);
+    if (!body) {
+        core_error(core, &session->peer, message->seq, 0, why.status, "%s", why.text);
+        return GK_OK;
+    }
+    core_send(core, &session->peer, GK_MSG_BLOB, session->id, 0, message->seq, body);
+    return GK_OK;
+}
+
+enum gk_status sessions_step(struct gk_core *core, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < core->session_count;) {
+        struct session *session = core->sessions[i];
+        uint64_t silent = core->now_ns - session->heard_ns;
+        if (silent > (uint64_t)HEARTBEAT_MS * LIVENESS * 1000000u) {
+            enum gk_status status = session_end(core, session, false, err);
+            if (status != GK_OK) {
+                return status;
+            }
+            continue;
+        }
+        if (silent > (uint64_t)HEARTBEAT_MS * 1000000u &&
+            core->now_ns - session->pinged_ns > (uint64_t)HEARTBEAT_MS * 1000000u) {
+            session->pinged_ns = core->now_ns;
+            core_send_session(core, session, GK_MSG_PING, 0, gk_json_new_object());
+        }
+        i++;
+    }
+    return GK_OK;
+}

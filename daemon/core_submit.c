@@ -1,0 +1,467 @@
+/* The verb `submit`: everything is validated again, then stored in one transaction. */
+#include <stdio.h>
+
+#include "daemon/core_internal.h"
+
+struct submit {
+    const struct gk_json *body;
+    struct gk_bundle bundle;
+    char bundle_id[GK_HASH_TEXT_SIZE];
+    const struct gk_catalog *catalog;
+    struct gk_json *archs;      /* [{arch, gpu?}] */
+    struct gk_json *ops;        /* names */
+    int64_t budget_trials, seed, priority;
+    double budget_s;
+    const char *strategy, *policy, *submit_id, *what;
+    char spec_key[GK_HASH_TEXT_SIZE];
+};
+
+static void submit_fini(struct submit *s)
+{
+    gk_bundle_fini(&s->bundle);
+    gk_json_free(s->archs);
+    gk_json_free(s->ops);
+}
+
+static enum gk_status read_limits(struct submit *s, struct gk_err *err)
+{
+    const struct gk_json *budget = gk_json_get(s->body, "budget");
+    enum gk_status status = gk_json_need_string(s->body, "submit_id", 128, &s->submit_id, "submit", err);
+    if (status != GK_OK) {
+        return status;
+    }
+    s->what = gk_json_get_string(s->body, "what", "");
+    s->strategy = gk_json_get_string(s->body, "strategy", gk_strategy_at(0)->name);
+    s->policy = gk_json_get_string(s->body, "policy", "cold-graph");
+    s->seed = gk_json_get_int(s->body, "seed", 0);
+    s->priority = gk_json_get_int(s->body, "priority", 0);
+    if (!gk_strategy_find(s->strategy)) {
+        struct gk_buf names = {0};
+        for (uint32_t i = 0; gk_strategy_at(i); i++) {
+            gk_buf_printf(&names, "%s%s", i ? ", " : "", gk_strategy_at(i)->name);
+        }
+        status = gk_fail(err, GK_INPUT, "strategy '%s': there are %s", s->strategy, gk_buf_text(&names));
+        gk_buf_fini(&names);
+        return status;
+    }
+    if (strcmp(s->policy, "cold-graph") != 0) {
+        return gk_fail(err, GK_INPUT, "policy '%s': cold-graph is the one there is", s->policy);
+    }
+    if (gk_json_get(budget, "seconds")) {
+        s->budget_s = gk_json_get_real(budget, "seconds", 0);
+        if (!(s->budget_s >= 1 && s->budget_s <= 30.0 * 86400)) {
+            return gk_fail(err, GK_INPUT, "budget of %g seconds: 1 to 2592000 are allowed", s->budget_s);
+        }
+        return GK_OK;
+    }
+    if (!budget) {
+        s->budget_trials = 200;
+        return GK_OK;
+    }
+    return gk_json_need_int(budget, "trials", 1, 1000000, &s->budget_trials, "submit: budget", err);
+}
+
+static enum gk_status read_bundle(struct gk_core *core, struct submit *s, struct gk_err *err)
+{
+    const struct gk_json *bundle = gk_json_get(s->body, "bundle");
+    const struct gk_json *files = gk_json_get(bundle, "files");
+    enum gk_status status = gk_bundle_from_json(bundle, &s->bundle, err);
+    if (status != GK_OK) {
+        return gk_fail_in(err, status, "submit: bundle");
+    }
+    gk_hash_hex(&s->bundle.id, s->bundle_id);
+    for (uint32_t i = 0; i < s->bundle.count; i++) {
+        if (!core->files.has(core->files.context, &s->bundle.files[i].hash)) {
+            return gk_fail(err, GK_MISSING, "submit: file %s of the bundle is not stored here: send it by blob_put first",
+                           s->bundle.files[i].path);
+        }
+    }
+    struct gk_err why = {0};
+    status = core->files.catalog(core->files.context, files, s->bundle_id, &s->catalog, &why);
+    return status == GK_OK ? GK_OK : gk_fail(err, status == GK_NOMEM ? GK_NOMEM : GK_INPUT, "submit: bundle: %s", why.text);
+}
+
+static enum gk_status read_problems(struct submit *s, struct gk_err *err)
+{
+    const struct gk_json *problems;
+    struct gk_diag diag;
+    enum gk_status status = gk_json_need(s->body, "problems", GK_JSON_ARRAY, &problems, "submit", err);
+    if (status != GK_OK) {
+        return status;
+    }
+    size_t count = gk_json_count(problems);
+    if (count == 0 || count > GK_PROBLEMS_MAX) {
+        return gk_fail(err, GK_INPUT, "submit: %zu problems, 1 to %d are allowed", count, GK_PROBLEMS_MAX);
+    }
+    gk_diag_init(&diag);
+    s->ops = gk_json_new_array();
+    for (size_t i = 0; i < count; i++) {
+        const char *text = gk_json_string(gk_json_at(problems, i), "");
+        char op[GK_NAME_MAX];
+        struct gk_err why = {0};
+        struct gk_problem problem;
+        status = gk_problem_op_of(text, op, &why);
+        const struct gk_op *found = status == GK_OK ? gk_catalog_find(s->catalog, op) : NULL;
+        if (status == GK_OK && !found) {
+            status = gk_fail(&why, GK_INPUT, "op '%s' is not in the bundle", op);
+        }
+        if (status == GK_OK) {
+            status = gk_problem_from_text(&found->fields, text, &problem, &why);
+        }
+        if (status == GK_OK) {
+            if (strcmp(problem.canonical, text) != 0) {
+                status = gk_fail(&why, GK_INPUT, "is not canonical; canonical is %s", problem.canonical);
+            } else {
+                status = gk_catalog_serves(found, &problem, &why);
+            }
+            gk_problem_fini(&problem);
+        }
+        if (status != GK_OK) {
+            (void)gk_diag_add(&diag, GK_INPUT, "problem %zu (%.100s): %s", i, text, why.text);
+            continue;
+        }
+        bool known = false;
+        for (size_t k = 0; k < gk_json_count(s->ops); k++) {
+            known = known || strcmp(gk_json_string(gk_json_at(s->ops, k), ""), op) == 0;
+        }
+        if (!known && !gk_json_push(s->ops, gk_json_new_string(op))) {
+            (void)gk_diag_add(&diag, GK_NOMEM, "out of memory");
+        }
+    }
+    status = gk_diag_status(&diag, err);
+    gk_diag_fini(&diag);
+    return status;
+}
+
+static bool add_arch(struct gk_json *archs, const char *arch, const char *gpu)
+{
+    for (size_t i = 0; i < gk_json_count(archs); i++) {
+        const struct gk_json *have = gk_json_at(archs, i);
+        if (strcmp(gk_json_get_string(have, "arch", ""), arch) == 0 &&
+            strcmp(gk_json_get_string(have, "gpu", ""), gpu ? gpu : "") == 0) {
+            return true;
+        }
+    }
+    struct gk_json *item = gk_json_new_object();
+    bool ok = gk_json_set_string(item, "arch", arch) && (!gpu || gk_json_set_string(item, "gpu", gpu));
+    return gk_json_push(archs, item) && ok;
+}
+
+/* "emu-sm_80" -> "sm_80": what a template is written for. */
+static const char *target_of(const char *arch)
+{
+    const char *dash = strrchr(arch, '-');
+    return dash ? dash + 1 : arch;
+}
+
+static enum gk_status check_arch(const struct submit *s, const char *arch, struct gk_err *err)
+{
+    for (size_t o = 0; o < gk_json_count(s->ops); o++) {
+        const struct gk_op *op = gk_catalog_find(s->catalog, gk_json_string(gk_json_at(s->ops, o), ""));
+        bool runs = false;
+        for (uint32_t t = 0; op && t < op->template_count; t++) {
+            runs = runs || gk_template_runs_on(&op->templates[t], target_of(arch));
+        }
+        if (!runs) {
+            return gk_fail(err, GK_INPUT, "arch '%s': no template of %s runs there (an arch is written like sm_90a or emu-sm_80)",
+                           arch, gk_json_string(gk_json_at(s->ops, o), ""));
+        }
+    }
+    return GK_OK;
+}
+
+static enum gk_status archs_of_devices(struct gk_core *core, struct submit *s, const struct gk_json *devices,
+                                       struct gk_err *err)
+{
+    for (size_t i = 0; i < gk_json_count(devices); i++) {
+        const char *name = gk_json_string(gk_json_at(devices, i), "");
+        struct gk_device_props props;
+        bool found = false;
+        if (strncmp(name, "emu:", 4) == 0 || strncmp(name, "mock:", 5) == 0) {
+            enum gk_status status = gk_device_props_builtin(name, &props, err);
+            if (status != GK_OK) {
+                return status;
+            }
+            found = add_arch(s->archs, props.arch, NULL);
+        }
+        for (uint32_t w = 0; !found && w < core->session_count; w++) {
+            for (uint32_t d = 0; d < core->sessions[w]->device_count; d++) {
+                const struct gk_device_props *have = &core->sessions[w]->devices[d].props;
+                if (strcmp(have->device, name) == 0) {
+                    found = add_arch(s->archs, have->arch, have->gpu);
+                }
+            }
+        }
+        if (!found) {
+            return gk_fail(err, GK_NOT_FOUND, "device '%s': no connected worker has it", name);
+        }
+    }
+    return GK_OK;
+}
+
+static enum gk_status archs_of_all(struct gk_core *core, struct submit *s, struct gk_err *err)
+{
+    struct gk_json *rows = NULL;
+    enum gk_status status = gk_db_archs(core->db, core->wall_ms > ARCHS_SEEN_MS ? core->wall_ms - ARCHS_SEEN_MS : 0, &rows, err);
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        const struct gk_json *row = gk_json_at(rows, i);
+        const char *arch = gk_json_get_string(row, "arch", "");
+        if (check_arch(s, arch, NULL) == GK_OK && !add_arch(s->archs, arch, gk_json_get_string(row, "gpu", ""))) {
+            status = gk_fail(err, GK_NOMEM, "out of memory");
+        }
+    }
+    gk_json_free(rows);
+    if (status == GK_OK && gk_json_count(s->archs) == 0) {
+        status = gk_fail(err, GK_NOT_FOUND, "archs 'all': no worker has reported a device for this op in the last 30 days; start "
+                                            "gktune-worker once, or name an arch (--arch sm_90a)");
+    }
+    return status;
+}
+
+static enum gk_status read_archs(struct gk_core *core, struct submit *s, struct gk_err *err)
+{
+    const struct gk_json *archs = gk_json_get(s->body, "archs"), *devices = gk_json_get(s->body, "devices");
+    enum gk_status status = GK_OK;
+    s->archs = gk_json_new_array();
+    if (gk_json_is(archs, GK_JSON_STRING) && strcmp(gk_json_string(archs, ""), "all") == 0) {
+        return archs_of_all(core, s, err);
+    }
+    if (gk_json_count(archs) == 0 && gk_json_count(devices) > 0) {
+        status = archs_of_devices(core, s, devices, err);
+    }
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(archs); i++) {
+        const char *arch = gk_json_string(gk_json_at(archs, i), "");
+        if (strlen(arch) == 0 || strlen(arch) > 31) {
+            return gk_fail(err, GK_INPUT, "submit: arch '%.40s' has %zu bytes, 1 to 31 are allowed", arch, strlen(arch));
+        }
+        if (!add_arch(s->archs, arch, NULL)) {
+            return gk_fail(err, GK_NOMEM, "out of memory");
+        }
+    }
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(s->archs); i++) {
+        status = check_arch(s, gk_json_get_string(gk_json_at(s->archs, i), "arch", ""), err);
+    }
+    if (status == GK_OK && gk_json_count(s->archs) == 0) {
+        status = gk_fail(err, GK_INPUT, "submit: archs or devices must name at least one (a list, or \"all\")");
+    }
+    return status;
+}
+
+static void make_key(struct submit *s)
+{
+    struct gk_hasher hasher;
+    char number[96];
+    gk_hasher_init(&hasher);
+    static const char *const parts[] = {"problems", "incumbents"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(parts); i++) {
+        char *text = gk_json_text(gk_json_get(s->body, parts[i]));
+        gk_hasher_text(&hasher, text ? text : "");
+        free(text);
+    }
+    char *archs = gk_json_text(s->archs);
+    (void)snprintf(number, sizeof number, "%" PRId64 " %" PRId64 " %.3f", s->seed, s->budget_trials, s->budget_s);
+    gk_hasher_text(&hasher, archs ? archs : "");
+    gk_hasher_text(&hasher, number);
+    gk_hasher_text(&hasher, s->strategy);
+    gk_hasher_text(&hasher, s->policy);
+    gk_hasher_text(&hasher, s->bundle_id);
+    free(archs);
+    struct gk_hash key = gk_hasher_final(&hasher);
+    gk_hash_hex(&key, s->spec_key);
+}
+
+/* {op: {template: hash}} of the bundle: later tells which picks are stale. */
+static struct gk_json *template_hashes(const struct gk_catalog *catalog)
+{
+    struct gk_json *all = gk_json_new_object();
+    for (uint32_t o = 0; all && o < gk_catalog_op_count(catalog); o++) {
+        const struct gk_op *op = gk_catalog_op(catalog, o);
+        struct gk_json *templates = gk_json_new_object();
+        bool ok = true;
+        for (uint32_t t = 0; ok && t < op->template_count; t++) {
+            char hex[GK_HASH_TEXT_SIZE];
+            gk_hash_hex(&op->templates[t].hash, hex);
+            ok = gk_json_set_string(templates, op->templates[t].name, hex);
+        }
+        if (!gk_json_set(all, op->fields.op, templates) || !ok) {
+            gk_json_free(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+static enum gk_status store_job(struct gk_core *core, const struct submit *s, int64_t tasks, int64_t *job_out,
+                                struct gk_err *err)
+{
+    struct gk_json *row = gk_json_new_object(), *templates = template_hashes(s->catalog);
+    const struct gk_json *incumbents = gk_json_get(s->body, "incumbents");
+    enum gk_status status = templates ? gk_db_bundle_put(core->db, s->bundle_id, gk_json_get(gk_json_get(s->body, "bundle"), "files"),
+                                                         templates, core->wall_ms, err)
+                                      : gk_fail(err, GK_NOMEM, "out of memory");
+    gk_json_free(templates);
+    bool ok = gk_json_set_string(row, "submit_id", s->submit_id) && gk_json_set_string(row, "spec_key", s->spec_key) &&
+              gk_json_set_string(row, "what", s->what) && gk_json_set(row, "ops", gk_json_copy(s->ops)) &&
+              gk_json_set_string(row, "bundle", s->bundle_id) && gk_json_set(row, "archs", gk_json_copy(s->archs)) &&
+              gk_json_set_bool(row, "private_ok", gk_json_get_bool(s->body, "private_ok", false)) &&
+              gk_json_set_int(row, "budget_trials", s->budget_trials) && gk_json_set_real(row, "budget_s", s->budget_s) &&
+              gk_json_set_string(row, "strategy", s->strategy) && gk_json_set_int(row, "seed", s->seed) &&
+              gk_json_set_int(row, "priority", s->priority) && gk_json_set_string(row, "policy", s->policy) &&
+              (!incumbents || gk_json_set(row, "incumbents", gk_json_copy(incumbents))) &&
+              gk_json_set_string(row, "state", "submitted") && gk_json_set_bool(row, "finishing", false) &&
+              gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms) &&
+              gk_json_set_int(row, "problems", (int64_t)gk_json_count(gk_json_get(s->body, "problems"))) &&
+              gk_json_set_int(row, "tasks", tasks) && gk_json_set_int(row, "done", 0) &&
+              gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "failed", 0);
+    if (status == GK_OK) {
+        status = ok ? gk_db_job_insert(core->db, row, job_out, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    gk_json_free(row);
+    return status;
+}
+
+static enum gk_status store_task(struct gk_core *core, int64_t job, int64_t problem, const struct gk_json *arch,
+                                 struct gk_err *err)
+{
+    struct gk_json *row = gk_json_new_object();
+    const char *gpu = gk_json_get_string(arch, "gpu", NULL);
+    int64_t task;
+    bool ok = gk_json_set_int(row, "job", job) && gk_json_set_int(row, "problem", problem) &&
+              gk_json_set_string(row, "arch", gk_json_get_string(arch, "arch", "")) &&
+              (!gpu || gk_json_set_string(row, "gpu", gpu)) && gk_json_set_string(row, "state", "waiting") &&
+              gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "verified", 0) &&
+              gk_json_set_int(row, "failed", 0) && gk_json_set_real(row, "spent_ns", 0) &&
+              gk_json_set_int(row, "attempt", 0);
+    enum gk_status status = ok ? gk_db_task_insert(core->db, row, &task, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    gk_json_free(row);
+    return status;
+}
+
+static enum gk_status store_all(struct gk_core *core, const struct submit *s, int64_t *job_out, struct gk_err *err)
+{
+    const struct gk_json *problems = gk_json_get(s->body, "problems");
+    size_t count = gk_json_count(problems), archs = gk_json_count(s->archs);
+    if (count * archs > TASKS_MAX) {
+        return gk_fail(err, GK_LIMIT, "%zu problems on %zu archs are %zu tasks; a job may have %d", count, archs, count * archs, TASKS_MAX);
+    }
+    enum gk_status status = store_job(core, s, (int64_t)(count * archs), job_out, err);
+    for (size_t i = 0; status == GK_OK && i < count; i++) {
+        const char *text = gk_json_string(gk_json_at(problems, i), "");
+        char op[GK_NAME_MAX];
+        int64_t problem = 0;
+        status = gk_problem_op_of(text, op, err);
+        if (status == GK_OK) {
+            status = gk_db_problem_put(core->db, op, text, &problem, err);
+        }
+        for (size_t a = 0; status == GK_OK && a < archs; a++) {
+            status = store_task(core, *job_out, problem, gk_json_at(s->archs, a), err);
+        }
+    }
+    if (status == GK_OK) {
+        struct gk_json *body = gk_json_new_object();
+        (void)(gk_json_set_int(body, "problems", (int64_t)count) && gk_json_set_int(body, "tasks", (int64_t)(count * archs)) &&
+               gk_json_set(body, "archs", gk_json_copy(s->archs))); /* an event may lack a member */
+        status = core_event(core, *job_out, "submitted", body, err);
+    }
+    return status;
+}
+
+static enum gk_status answer(struct gk_json *reply, const struct gk_json *row, bool continued, struct gk_err *err)
+{
+    bool ok = gk_json_set_int(reply, "job", gk_json_get_int(row, "job", 0)) &&
+              gk_json_set_int(reply, "tasks", gk_json_get_int(row, "tasks", 0)) &&
+              gk_json_set(reply, "archs", gk_json_copy(gk_json_get(row, "archs"))) &&
+              gk_json_set_string(reply, "state", gk_json_get_string(row, "state", "")) &&
+              gk_json_set_bool(reply, "continued", continued);
+    return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+/* A job that waits for nobody yet is told so. */
+static bool add_warnings(struct gk_core *core, struct gk_json *reply, const struct submit *s)
+{
+    struct gk_json *warnings = gk_json_new_array();
+    for (size_t i = 0; i < gk_json_count(s->archs); i++) {
+        const char *arch = gk_json_get_string(gk_json_at(s->archs, i), "arch", "");
+        bool there = false;
+        for (uint32_t w = 0; w < core->session_count; w++) {
+            for (uint32_t d = 0; d < core->sessions[w]->device_count; d++) {
+                there = there || strcmp(core->sessions[w]->devices[d].props.arch, arch) == 0;
+            }
+        }
+        if (!there) {
+            char text[160];
+            (void)snprintf(text, sizeof text, "no connected worker has a device of arch %s: its tasks wait for one", arch);
+            (void)gk_json_push(warnings, gk_json_new_string(text)); /* a warning may be missing */
+        }
+    }
+    return gk_json_set(reply, "warnings", warnings);
+}
+
+enum gk_status request_submit(struct gk_core *core, const struct gk_json *body, struct gk_json *reply,
+                              struct gk_err *err)
+{
+    struct submit s = {.body = body};
+    struct gk_json *row = NULL;
+    int64_t job = 0;
+    enum gk_status status = read_limits(&s, err);
+    if (status == GK_OK && gk_db_job_by_submit(core->db, s.submit_id, &row, NULL) == GK_OK) {
+        status = answer(reply, row, true, err); /* the same request again: its answer was lost */
+        gk_json_free(row);
+        return status;
+    }
+    if (status == GK_OK && core->free_bytes < GK_CORE_FREE_LOW) {
+        return gk_fail(err, GK_LIMIT, "the disk of the state folder has %" PRIu64 " MB free, %" PRIu64
+                       " MB are needed for new work: free some space", core->free_bytes >> 20, GK_CORE_FREE_LOW >> 20);
+    }
+    if (status == GK_OK) {
+        status = read_bundle(core, &s, err);
+    }
+    if (status == GK_OK) {
+        status = read_problems(&s, err);
+    }
+    if (status == GK_OK) {
+        status = read_archs(core, &s, err);
+    }
+    if (status == GK_OK) {
+        make_key(&s);
+    }
+    if (status == GK_OK && !gk_json_get_bool(body, "fresh", false) &&
+        gk_db_job_by_spec(core->db, s.spec_key, true, &row, NULL) == GK_OK) {
+        struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
+        if (open && gk_json_get_bool(body, "private_ok", false) && !open->private_ok) {
+            struct gk_json *changes = gk_json_new_object();
+            open->private_ok = true;
+            status = gk_json_set_bool(changes, "private_ok", true) ? gk_db_job_update(core->db, open->id, changes, err)
+                                                                   : gk_fail(err, GK_NOMEM, "out of memory");
+            gk_json_free(changes);
+        }
+        status = status == GK_OK ? answer(reply, row, true, err) : status;
+        if (status == GK_OK && open) {
+            status = job_bind(core, open, err);
+        }
+        gk_json_free(row);
+        submit_fini(&s);
+        return status;
+    }
+    if (status == GK_OK) {
+        status = store_all(core, &s, &job, err);
+    }
+    if (status == GK_OK) {
+        status = gk_db_job_get(core->db, job, &row, err);
+    }
+    if (status == GK_OK) {
+        status = job_load(core, row, err);
+    }
+    if (status == GK_OK) {
+        status = answer(reply, row, false, err);
+    }
+    if (status == GK_OK && !add_warnings(core, reply, &s)) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (status == GK_OK) {
+        status = job_bind(core, job_find(core, job), err);
+    }
+    gk_json_free(row);
+    submit_fini(&s);
+    return status;
+}

@@ -1,0 +1,591 @@
+/* The verbs of clients: REQUEST in, REPLY out. Listings come straight from the store. */
+#include <stdio.h>
+
+#include "daemon/core_internal.h"
+
+struct request {
+    struct gk_core *core;
+    const struct gk_peer *peer;
+    const struct gk_message *message;
+    const struct gk_json *body;
+    struct gk_json *reply; /* filled by the verb */
+};
+
+/* ------------------------------------------------------------------ base64 */
+
+static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static bool base64_encode(const unsigned char *bytes, size_t count, struct gk_buf *out)
+{
+    for (size_t i = 0; i < count; i += 3) {
+        uint32_t v = (uint32_t)bytes[i] << 16 | (i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                     (i + 2 < count ? (uint32_t)bytes[i + 2] : 0);
+        gk_buf_putc(out, DIGITS[v >> 18 & 63]);
+        gk_buf_putc(out, DIGITS[v >> 12 & 63]);
+        gk_buf_putc(out, i + 1 < count ? DIGITS[v >> 6 & 63] : '=');
+        gk_buf_putc(out, i + 2 < count ? DIGITS[v & 63] : '=');
+    }
+    return !out->failed;
+}
+
+static bool base64_decode(const char *text, struct gk_buf *out)
+{
+    size_t size = strlen(text);
+    if (size % 4 != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i += 4) {
+        uint32_t v = 0, pad = 0;
+        for (size_t j = 0; j < 4; j++) {
+            char c = text[i + j];
+            const char *digit = c == '=' || c == '\0' ? NULL : strchr(DIGITS, c);
+            if (c == '=' && i + 4 == size && j >= 2) {
+                pad++;
+            } else if (!digit || pad > 0) {
+                return false;
+            }
+            v = v << 6 | (digit ? (uint32_t)(digit - DIGITS) : 0);
+        }
+        gk_buf_putc(out, (char)(v >> 16 & 255));
+        if (pad < 2) {
+            gk_buf_putc(out, (char)(v >> 8 & 255));
+        }
+        if (pad < 1) {
+            gk_buf_putc(out, (char)(v & 255));
+        }
+    }
+    return !out->failed;
+}
+
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset, struct gk_err *err);
+
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset, struct gk_err *err)
+{
+    struct gk_hash hash;
+    char *bytes = NULL;
+    size_t count = 0;
+    int64_t size = 0;
+    struct gk_buf text = {0};
+    if (!gk_hash_from_hex(hex, &hash) || offset < 0) {
+        (void)gk_fail(err, GK_INPUT, "blob '%.80s' at %" PRId64 ": 64 hex digits and an offset of 0 or more are needed", hex, offset);
+        return NULL;
+    }
+    if (core->files.get(core->files.context, &hash, offset, &bytes, &count, &size, err) != GK_OK) {
+        return NULL;
+    }
+    struct gk_json *body = gk_json_new_object();
+    bool ok = base64_encode((const unsigned char *)bytes, count, &text) && gk_json_set_string(body, "hash", hex) &&
+              gk_json_set_int(body, "offset", offset) && gk_json_set_int(body, "size", size) &&
+              gk_json_set_string(body, "data", gk_buf_text(&text));
+    gk_buf_fini(&text);
+    free(bytes);
+    if (!ok) {
+        gk_json_free(body);
+        (void)gk_fail(err, GK_NOMEM, "out of memory for a piece of a blob");
+        return NULL;
+    }
+    return body;
+}
+
+/* ------------------------------------------------------------------ verbs */
+
+/* Moves the members of a page into the reply. */
+static enum gk_status merge(struct request *r, struct gk_json *page, enum gk_status status, struct gk_err *err)
+{
+    void *cursor = NULL;
+    const char *key;
+    const struct gk_json *value;
+    while (status == GK_OK && (value = gk_json_next(page, &cursor, &key))) {
+        if (!gk_json_set(r->reply, key, gk_json_copy(value))) {
+            status = gk_fail(err, GK_NOMEM, "out of memory for a reply");
+        }
+    }
+    gk_json_free(page);
+    return status;
+}
+
+static int64_t cursor_of(const struct request *r)
+{
+    return gk_json_get_int(r->body, "cursor", 0);
+}
+
+static enum gk_status verb_status(struct request *r, struct gk_err *err)
+{
+    struct gk_core *core = r->core;
+    bool ok = gk_json_set_int(r->reply, "pid", core->pid) && gk_json_set_int(r->reply, "epoch", core->epoch) &&
+              gk_json_set_string(r->reply, "version", core->version) &&
+              gk_json_set_string(r->reply, "state", core->free_bytes < GK_CORE_FREE_LOW ? "full" : "ok") &&
+              gk_json_set_bool(r->reply, "private", core->is_private) && gk_json_set_bool(r->reply, "ready", true) &&
+              gk_json_set_int(r->reply, "jobs_open", core->job_count) &&
+              gk_json_set_int(r->reply, "workers", core->session_count) &&
+              gk_json_set_int(r->reply, "leases", core->lease_count) &&
+              gk_json_set_int(r->reply, "schema", gk_db_schema(core->db));
+    return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static enum gk_status verb_blob_have(struct request *r, struct gk_err *err)
+{
+    const struct gk_json *hashes;
+    struct gk_json *missing = gk_json_new_array();
+    enum gk_status status = gk_json_need(r->body, "hashes", GK_JSON_ARRAY, &hashes, "blob_have", err);
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(hashes); i++) {
+        const char *hex = gk_json_string(gk_json_at(hashes, i), "");
+        struct gk_hash hash;
+        if (!gk_hash_from_hex(hex, &hash)) {
+            status = gk_fail(err, GK_INPUT, "blob_have: '%.80s' is no hash of 64 hex digits", hex);
+        } else if (!r->core->files.has(r->core->files.context, &hash) &&
+                   !gk_json_push(missing, gk_json_new_string(hex))) {
+            status = gk_fail(err, GK_NOMEM, "out of memory");
+        }
+    }
+    return gk_json_set(r->reply, "missing", missing) || status != GK_OK ? status : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static enum gk_status verb_blob_put(struct request *r, struct gk_err *err)
+{
+    const char *hex, *data;
+    int64_t offset, size;
+    struct gk_hash hash;
+    struct gk_buf bytes = {0};
+    enum gk_status status = gk_json_need_string(r->body, "hash", 64, &hex, "blob_put", err);
+    if (status == GK_OK) {
+        status = gk_json_need_int(r->body, "size", 0, GK_BUNDLE_MAX, &size, "blob_put", err);
+    }
+    if (status == GK_OK) {
+        status = gk_json_need_int(r->body, "offset", 0, size, &offset, "blob_put", err);
+    }
+    if (status == GK_OK) {
+        status = gk_json_need_string(r->body, "data", 400000, &data, "blob_put", err);
+    }
+    if (status == GK_OK && (!gk_hash_from_hex(hex, &hash) || !base64_decode(data, &bytes))) {
+        status = gk_fail(err, GK_INPUT, "blob_put: hash must be 64 hex digits and data base64");
+    }
+    if (status == GK_OK && r->core->free_bytes < GK_CORE_FREE_LOW) {
+        status = gk_fail(err, GK_LIMIT, "the disk of the state folder is nearly full: no new files are taken");
+    }
+    if (status == GK_OK) {
+        status = r->core->files.put(r->core->files.context, &hash, offset, size, bytes.data, bytes.size, err);
+    }
+    gk_buf_fini(&bytes);
+    return status;
+}
+
+static enum gk_status verb_blob_get(struct request *r, struct gk_err *err)
+{
+    struct gk_json *piece = blob_piece(r->core, gk_json_get_string(r->body, "hash", ""), gk_json_get_int(r->body, "offset", 0), err);
+    return piece ? merge(r, piece, GK_OK, err) : (err ? err->status : GK_NOMEM);
+}
+
+static enum gk_status verb_submit(struct request *r, struct gk_err *err)
+{
+    return request_submit(r->core, r->body, r->reply, err);
+}
+
+static enum gk_status verb_jobs(struct request *r, struct gk_err *err)
+{
+    struct gk_json *page = NULL;
+    enum gk_status status = gk_db_list_jobs(r->core->db, cursor_of(r), gk_json_get_string(r->body, "state", NULL), &page, err);
+    return merge(r, page, status, err);
+}
+
+static enum gk_status need_job(struct request *r, int64_t *id_out, struct gk_json **row_out, struct gk_err *err)
+{
+    enum gk_status status = gk_json_need_int(r->body, "job", 1, INT64_MAX, id_out, "request", err);
+    if (status == GK_OK) {
+        status = gk_db_job_get(r->core->db, *id_out, row_out, err);
+    }
+    return status == GK_NOT_FOUND ? gk_fail(err, GK_NOT_FOUND, "there is no job %" PRId64, *id_out) : status;
+}
+
+static enum gk_status verb_show(struct request *r, struct gk_err *err)
+{
+    int64_t id;
+    struct gk_json *row = NULL, *page = NULL;
+    enum gk_status status = need_job(r, &id, &row, err);
+    if (status == GK_OK) {
+        status = merge(r, row, GK_OK, err);
+    }
+    if (status == GK_OK && !gk_json_set(r->reply, "task_count", gk_json_copy(gk_json_get(r->reply, "tasks")))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (status == GK_OK) {
+        status = gk_db_list_tasks(r->core->db, id, cursor_of(r), &page, err);
+        status = merge(r, page, status, err); /* `tasks` is the list now */
+    }
+    return status;
+}
+
+static enum gk_status verb_watch(struct request *r, struct gk_err *err)
+{
+    int64_t id;
+    struct gk_json *row = NULL;
+    enum gk_status status = need_job(r, &id, &row, err);
+    gk_json_free(row);
+    if (status != GK_OK) {
+        return status;
+    }
+    struct gk_core *core = r->core;
+    if (core->watcher_count == WATCHERS_MAX) {
+        return gk_fail(err, GK_LIMIT, "%d watches are open, no more are served", WATCHERS_MAX);
+    }
+    core->watchers[core->watcher_count++] = (struct watcher){
+        .peer = *r->peer, .job = id, .after = gk_json_get_int(r->body, "after_event", 0)};
+    core->new_events = true;
+    return gk_json_set_int(r->reply, "job", id) ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+/* The open job of a command, or what its state forbids. */
+static enum gk_status open_job(struct request *r, struct job **job_out, const char *verb, struct gk_err *err)
+{
+    int64_t id;
+    struct gk_json *row = NULL;
+    enum gk_status status = need_job(r, &id, &row, err);
+    if (status == GK_OK && !(*job_out = job_find(r->core, id))) {
+        status = gk_fail(err, GK_CONFLICT, "%s: job %" PRId64 " has ended (%s)", verb, id, gk_json_get_string(row, "state", ""));
+    }
+    gk_json_free(row);
+    return status;
+}
+
+static enum gk_status say_state(struct request *r, int64_t job, struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    enum gk_status status = gk_db_job_get(r->core->db, job, &row, err);
+    if (status == GK_OK && (!gk_json_set_int(r->reply, "job", job) ||
+                            !gk_json_set_string(r->reply, "state", gk_json_get_string(row, "state", "")))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    gk_json_free(row);
+    return status;
+}
+
+static enum gk_status verb_cancel(struct request *r, struct gk_err *err)
+{
+    struct job *job = NULL;
+    enum gk_status status = open_job(r, &job, "cancel", err);
+    if (status != GK_OK) {
+        return status;
+    }
+    int64_t id = job->id;
+    status = job_cancel(r->core, job, err);
+    return status == GK_OK ? say_state(r, id, err) : status;
+}
+
+static enum gk_status verb_pause(struct request *r, struct gk_err *err)
+{
+    struct job *job = NULL;
+    enum gk_status status = open_job(r, &job, "pause", err);
+    if (status == GK_OK && job->state != JOB_PAUSED) {
+        status = job_move(r->core, job, JOB_PAUSED, err); /* leases that are out go on and are stored */
+        status = status == GK_OK ? core_event(r->core, job->id, "paused", NULL, err) : status;
+    }
+    return status == GK_OK ? say_state(r, job->id, err) : status;
+}
+
+static enum gk_status verb_resume(struct request *r, struct gk_err *err)
+{
+    struct job *job = NULL;
+    enum gk_status status = open_job(r, &job, "resume", err);
+    if (status == GK_OK && job->state != JOB_PAUSED) {
+        status = gk_fail(err, GK_CONFLICT, "resume: job %" PRId64 " is not paused (%s)", job->id, job_state_name(job->state));
+    }
+    if (status == GK_OK) {
+        status = job_move(r->core, job, JOB_SEARCHING, err);
+    }
+    if (status == GK_OK) {
+        status = core_event(r->core, job->id, "resumed", NULL, err);
+    }
+    if (status == GK_OK) {
+        status = job_bind(r->core, job, err);
+    }
+    return status == GK_OK ? say_state(r, job->id, err) : status;
+}
+
+static enum gk_status verb_finish(struct request *r, struct gk_err *err)
+{
+    struct job *job = NULL;
+    enum gk_status status = open_job(r, &job, "finish", err);
+    if (status != GK_OK) {
+        return status;
+    }
+    struct gk_json *changes = gk_json_new_object();
+    job->finishing = true;
+    status = gk_json_set_bool(changes, "finishing", true) ? gk_db_job_update(r->core->db, job->id, changes, err)
+                                                          : gk_fail(err, GK_NOMEM, "out of memory");
+    gk_json_free(changes);
+    if (status == GK_OK) {
+        struct gk_json *body = gk_json_new_object();
+        (void)gk_json_set_string(body, "text", "finishing: no more asks, final rounds on what is there"); /* may lack it */
+        status = core_event(r->core, job->id, "note", body, err);
+    }
+    return status == GK_OK ? say_state(r, job->id, err) : status;
+}
+
+/* A failed job again: its failed tasks start where they stand, parked trials get their attempts back. */
+static enum gk_status verb_retry(struct request *r, struct gk_err *err)
+{
+    int64_t id;
+    struct gk_json *row = NULL;
+    enum gk_status status = need_job(r, &id, &row, err);
+    enum job_state state = JOB_DONE;
+    if (status == GK_OK && (job_find(r->core, id) || !job_state_from(gk_json_get_string(row, "state", ""), &state) || state != JOB_FAILED)) {
+        status = gk_fail(err, GK_CONFLICT, "retry: job %" PRId64 " is %s; only a failed one can be tried again", id,
+                         gk_json_get_string(row, "state", ""));
+    }
+    if (status == GK_OK) {
+        status = job_load(r->core, row, err);
+    }
+    gk_json_free(row);
+    struct job *job = status == GK_OK ? job_find(r->core, id) : NULL;
+    for (uint32_t t = 0; job && status == GK_OK && t < job->task_count; t++) {
+        if (job->tasks[t].state == TASK_FAILED) {
+            job->tasks[t].attempt = 0;
+            status = gk_db_unpark(r->core->db, job->tasks[t].id, err);
+            status = status == GK_OK ? task_move(r->core, &job->tasks[t], TASK_WAITING, NULL, err) : status;
+        }
+    }
+    if (status == GK_OK) {
+        status = job_move(r->core, job, JOB_SUBMITTED, err);
+    }
+    if (status == GK_OK) {
+        status = core_event(r->core, id, "note", NULL, err);
+    }
+    if (status == GK_OK) {
+        status = job_bind(r->core, job, err);
+    }
+    return status == GK_OK ? say_state(r, id, err) : status;
+}
+
+static enum gk_status verb_trials(struct request *r, struct gk_err *err)
+{
+    int64_t id;
+    struct gk_json *row = NULL, *page = NULL;
+    enum gk_status status = need_job(r, &id, &row, err);
+    gk_json_free(row);
+    if (status == GK_OK) {
+        status = gk_db_list_trials(r->core->db, id, gk_json_get_bool(r->body, "failed", false), cursor_of(r), &page, err);
+    }
+    return merge(r, page, status, err);
+}
+
+/* A pick whose identity is not today's: another template hash, another NVRTC on the workers of its arch. */
+static enum gk_status mark_stale(struct gk_core *core, struct gk_json *row, struct gk_err *err)
+{
+    char hash[GK_HASH_TEXT_SIZE];
+    enum gk_status status = gk_db_template_hash(core->db, gk_json_get_string(row, "op", ""),
+                                                gk_json_get_string(row, "template", ""), hash, NULL);
+    if (is_store_failure(status)) {
+        return gk_fail(err, status, "template hashes");
+    }
+    const char *why = status == GK_OK && strcmp(hash, gk_json_get_string(row, "template_hash", "")) != 0 ? "template" : NULL;
+    for (uint32_t s = 0; !why && s < core->session_count; s++) {
+        const struct session *session = core->sessions[s];
+        for (uint32_t d = 0; d < session->device_count; d++) {
+            if (session->nvrtc[0] && strcmp(session->devices[d].props.arch, gk_json_get_string(row, "arch", "")) == 0 &&
+                strcmp(session->nvrtc, gk_json_get_string(row, "nvrtc", "")) != 0) {
+                why = "nvrtc";
+            }
+        }
+    }
+    bool ok = gk_json_set_bool(row, "stale", why != NULL) && (!why || gk_json_set_string(row, "stale_because", why)) &&
+              gk_json_set_int(row, "tie_count", (int64_t)gk_json_count(gk_json_get(row, "ties"))) &&
+              gk_json_set_int(row, "age_ms", (int64_t)core->wall_ms - gk_json_get_int(row, "confirmed_ms", 0));
+    return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static enum gk_status list_picks(struct request *r, const char *op, struct gk_err *err)
+{
+    struct gk_json *page = NULL;
+    enum gk_status status = gk_db_list_picks(r->core->db, op, gk_json_get_string(r->body, "arch", NULL),
+                                             gk_json_get_string(r->body, "gpu", NULL), gk_json_get_int(r->body, "job", 0),
+                                             cursor_of(r), &page, err);
+    struct gk_json *rows = status == GK_OK ? gk_json_get_mutable(page, "rows") : NULL;
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        status = mark_stale(r->core, (struct gk_json *)(uintptr_t)gk_json_at(rows, i), err); /* ours, not lent */
+    }
+    return merge(r, page, status, err);
+}
+
+static enum gk_status verb_best(struct request *r, struct gk_err *err)
+{
+    return list_picks(r, gk_json_get_string(r->body, "op", NULL), err);
+}
+
+/* Rows of one op a call keep the cursor simple: `ops` with several names is asked one by one by the client. */
+static enum gk_status verb_export_data(struct request *r, struct gk_err *err)
+{
+    const struct gk_json *ops = gk_json_get(r->body, "ops");
+    if (gk_json_count(ops) > 1) {
+        return gk_fail(err, GK_INPUT, "export_data: %zu ops; ask for one at a time, or for all without ops", gk_json_count(ops));
+    }
+    enum gk_status status = list_picks(r, gk_json_string(gk_json_at(ops, 0), NULL), err);
+    struct gk_json *bundles = gk_json_new_object();
+    const struct gk_json *rows = gk_json_get(r->reply, "rows");
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        const char *id = gk_json_get_string(gk_json_at(rows, i), "bundle", "");
+        struct gk_json *bundle = NULL;
+        if (!gk_json_get(bundles, id)) {
+            status = gk_db_bundle_get(r->core->db, id, &bundle, err);
+            if (status == GK_OK && !gk_json_set(bundles, id, bundle)) {
+                status = gk_fail(err, GK_NOMEM, "out of memory");
+            }
+        }
+    }
+    if (!gk_json_set(r->reply, "bundles", bundles) && status == GK_OK) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    struct gk_json *meta = NULL;
+    if (status == GK_OK) {
+        status = gk_db_meta(r->core->db, &meta, err);
+    }
+    if (status == GK_OK && !gk_json_set(r->reply, "store", meta)) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    return status;
+}
+
+static enum gk_status verb_workers(struct request *r, struct gk_err *err)
+{
+    struct gk_json *page = NULL;
+    enum gk_status status = gk_db_list_workers(r->core->db, cursor_of(r), &page, err);
+    return merge(r, page, status, err);
+}
+
+static enum gk_status verb_db(struct request *r, struct gk_err *err)
+{
+    const char *action = gk_json_get_string(r->body, "action", ""), *path = gk_json_get_string(r->body, "path", "");
+    struct gk_json *report = NULL;
+    enum gk_status status;
+    if (strcmp(action, "check") == 0) {
+        status = gk_db_check(r->core->db, &report, err);
+        return merge(r, report, status, err);
+    }
+    if (strcmp(action, "prune") == 0) {
+        int64_t days;
+        status = gk_json_need_int(r->body, "days", 0, 36500, &days, "db prune", err);
+        uint64_t span = status == GK_OK ? (uint64_t)days * 86400000u : 0;
+        status = status == GK_OK ? gk_db_prune(r->core->db, r->core->wall_ms - span, &report, err) : status;
+        return merge(r, report, status, err);
+    }
+    if (strcmp(action, "backup") == 0) {
+        if (path[0] != '/') {
+            return gk_fail(err, GK_INPUT, "db backup: path '%s' must be absolute (the daemon has its own folder)", path);
+        }
+        struct gk_err why = {0};
+        status = gk_db_backup(r->core->db, path, gk_json_get_bool(r->body, "no_samples", false), &why);
+        /* What fails there is the target's disk, not the store's. */
+        return status == GK_OK ? GK_OK : gk_fail(err, status == GK_IO || status == GK_FULL ? GK_INPUT : status, "%s", why.text);
+    }
+    return gk_fail(err, GK_INPUT, "db: action '%s'; there are check, backup and prune", action);
+}
+
+static enum gk_status verb_stop(struct request *r, struct gk_err *err)
+{
+    r->core->stopping = true;
+    return gk_json_set_int(r->reply, "pid", r->core->pid) ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static const struct {
+    const char *name;
+    enum gk_status (*run)(struct request *r, struct gk_err *err);
+} VERBS[] = {
+    {"status", verb_status},     {"blob_have", verb_blob_have}, {"blob_put", verb_blob_put}, {"blob_get", verb_blob_get},
+    {"submit", verb_submit},     {"jobs", verb_jobs},           {"show", verb_show},         {"watch", verb_watch},
+    {"cancel", verb_cancel},     {"pause", verb_pause},         {"resume", verb_resume},     {"retry", verb_retry},
+    {"finish", verb_finish},     {"trials", verb_trials},       {"best", verb_best},         {"export_data", verb_export_data},
+    {"workers", verb_workers},   {"db", verb_db},               {"stop", verb_stop},
+};
+
+static enum gk_status run_verb(struct request *r, struct gk_err *err)
+{
+    const char *verb = gk_json_get_string(r->body, "verb", "");
+    struct gk_buf names = {0};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(VERBS); i++) {
+        if (strcmp(VERBS[i].name, verb) == 0) {
+            gk_buf_fini(&names);
+            return VERBS[i].run(r, err);
+        }
+        gk_buf_printf(&names, "%s%s", i ? " " : "", VERBS[i].name);
+    }
+    enum gk_status status = gk_fail(err, GK_PROTOCOL, "verb '%.60s'; there are %s", verb, gk_buf_text(&names));
+    gk_buf_fini(&names);
+    return status;
+}
+
+enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
+                               const struct gk_message *message, struct gk_err *err)
+{
+    struct gk_err why = {0};
+    struct request r = {.core = core, .peer = peer, .message = message, .body = message->body, .reply = gk_json_new_object()};
+    uint32_t watchers = core->watcher_count;
+    enum gk_status status = r.reply ? run_verb(&r, &why) : gk_fail(&why, GK_NOMEM, "out of memory");
+    if (is_store_failure(status)) {
+        gk_json_free(r.reply);
+        return gk_fail(err, status, "%s", why.text);
+    }
+    if (status != GK_OK) { /* half-filled pages are no answer */
+        gk_json_free(r.reply);
+        r.reply = gk_json_new_object();
+        core->watcher_count = watchers;
+    }
+    /* `state` of a job and `status` of the reply are two members; the reply's own is set last. */
+    bool ok = gk_json_set_string(r.reply, "status", gk_status_name(status)) &&
+              (status == GK_OK || gk_json_set_string(r.reply, "text", why.text));
+    if (!ok) {
+        gk_json_free(r.reply);
+        return gk_fail(err, GK_NOMEM, "out of memory for a reply");
+    }
+    core_send(core, peer, GK_MSG_REPLY, 0, 0, message->seq, r.reply);
+    return GK_OK;
+}
+
+/* ------------------------------------------------------------------ watching */
+
+static bool send_event(struct gk_core *core, struct watcher *watcher, const struct gk_json *row)
+{
+    struct gk_json *body = gk_json_copy(gk_json_get(row, "body"));
+    const char *kind = gk_json_get_string(row, "kind", "");
+    static const char *const members[] = {"job", "event", "kind", "at_ms"};
+    bool ok = body != NULL;
+    for (size_t i = 0; ok && i < GK_ARRAY_COUNT(members); i++) {
+        ok = gk_json_set(body, members[i], gk_json_copy(gk_json_get(row, members[i])));
+    }
+    if (!ok) {
+        gk_json_free(body);
+        return false;
+    }
+    core_send(core, &watcher->peer, GK_MSG_EVENT, 0, 0, 0, body);
+    watcher->after = gk_json_get_int(row, "event", watcher->after);
+    return strcmp(kind, "job_done") != 0 && strcmp(kind, "cancelled") != 0;
+}
+
+enum gk_status watchers_step(struct gk_core *core, struct gk_err *err)
+{
+    bool more = false;
+    if (!core->new_events) {
+        return GK_OK;
+    }
+    for (uint32_t i = 0; i < core->watcher_count;) {
+        struct watcher *watcher = &core->watchers[i];
+        struct gk_json *rows = NULL;
+        bool alive = !watcher->stale;
+        if (alive) {
+            enum gk_status status = gk_db_events(core->db, watcher->job, watcher->after, &rows, err);
+            if (status != GK_OK) {
+                return status;
+            }
+        }
+        for (size_t e = 0; alive && e < gk_json_count(rows); e++) {
+            alive = send_event(core, watcher, gk_json_at(rows, e));
+        }
+        more = more || gk_json_count(rows) >= 500;
+        gk_json_free(rows);
+        if (alive) {
+            i++;
+        } else {
+            core->watchers[i] = core->watchers[--core->watcher_count];
+        }
+    }
+    core->new_events = more;
+    return GK_OK;
+}
