@@ -422,14 +422,87 @@ static void refusals_are_named(void **state)
     }
 }
 
+static void default_is_legal(const char *device, const struct gk_problem *problem)
+{
+    struct gk_device_props props;
+    struct gk_space_def def;
+    struct gk_config config;
+    struct gk_err err;
+    uint32_t tree = 0;
+    assert_ok(gk_device_props_builtin(device, &props, &err), err);
+    assert_ok(gk_catalog_space(op, problem, &props, &def, &err), err);
+    if (gk_catalog_default(op, problem, &def, &config, &tree, &err) != GK_OK) {
+        fail_msg("%s on %s: %s", problem->canonical, device, err.text);
+    }
+    gk_space_def_fini(&def);
+}
+
+/* Whatever is asked, there is something to ship untuned, on the smallest device too. */
+static void every_problem_has_a_default(void **state)
+{
+    static const int SIZES[] = {1, 2, 16, 17, 31, 32, 33, 64, 65, 128, 129, 1000, 4096, 30000};
+    static const char *const FLAGS[] = {"", ",\"trans\":\"NN\"", ",\"trans\":\"TN\"",
+                                        ",\"dtype_out\":\"f32\",\"trans\":\"TT\""};
+    (void)state;
+    size_t count = GK_ARRAY_COUNT(SIZES);
+    for (size_t i = 0; i < count * count * count; i++) {
+        struct gk_problem problem;
+        struct gk_err err;
+        char text[200];
+        (void)snprintf(text, sizeof text, "gemm{\"K\":%d,\"M\":%d,\"N\":%d%s}", SIZES[i % count],
+                       SIZES[i / count % count], SIZES[i / count / count],
+                       FLAGS[i % GK_ARRAY_COUNT(FLAGS)]); /* fits */
+        assert_ok(gk_problem_from_text(&op->fields, text, &problem, &err), err);
+        default_is_legal("emu:sm_86", &problem);
+        default_is_legal("emu:sm_90a", &problem);
+        gk_problem_fini(&problem);
+    }
+}
+
+static void example_shapes_load(void **state)
+{
+    static const struct {
+        const char *path;
+        uint32_t problems;
+    } FILES[] = {
+        {GK_SOURCE_DIR "/examples/quickstart.json", 4},
+        {GK_SOURCE_DIR "/examples/shapes/llama3_8b.json", 31},
+        {GK_SOURCE_DIR "/examples/shapes/llama3_70b.json", 31},
+        {GK_SOURCE_DIR "/examples/shapes/deepseek_v3.json", 34},
+    };
+    struct gk_op_lookup lookup = gk_catalog_lookup(catalog);
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(FILES); i++) {
+        struct gk_shapes shapes;
+        struct gk_diag diag;
+        struct gk_err err;
+        gk_diag_init(&diag);
+        if (gk_shapes_load(FILES[i].path, "gemm", &lookup, &shapes, &diag) != GK_OK) {
+            (void)gk_diag_status(&diag, &err); /* fills err; the failure is known */
+            fail_msg("%s", err.text);
+        }
+        assert_int_equal(shapes.count, FILES[i].problems);
+        for (uint32_t j = 0; j < shapes.count; j++) {
+            default_is_legal("emu:sm_80", &shapes.problems[j]);
+        }
+        gk_shapes_fini(&shapes);
+        gk_diag_fini(&diag);
+    }
+}
+
+#define OTHER_TESTS 3
+
 int main(void)
 {
-    struct CMUnitTest tests[GK_ARRAY_COUNT(PROBLEMS) + 1];
-    tests[0] = (struct CMUnitTest)cmocka_unit_test(refusals_are_named);
+    struct CMUnitTest tests[GK_ARRAY_COUNT(PROBLEMS) + OTHER_TESTS] = {
+        cmocka_unit_test(refusals_are_named),
+        cmocka_unit_test(every_problem_has_a_default),
+        cmocka_unit_test(example_shapes_load),
+    };
     for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
-        tests[i + 1] = (struct CMUnitTest){.name = PROBLEMS[i],
-                                           .test_func = sampled_configs,
-                                           .initial_state = (void *)(uintptr_t)i};
+        tests[i + OTHER_TESTS] = (struct CMUnitTest){.name = PROBLEMS[i],
+                                                     .test_func = sampled_configs,
+                                                     .initial_state = (void *)(uintptr_t)i};
     }
     return cmocka_run_group_tests(tests, setup, teardown);
 }
