@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,13 +79,13 @@ static enum gk_status list_folder(const char *path, const char *suffix, char ***
     return GK_OK;
 }
 
-static bool is_file(const char *folder, const char *name)
+/* True if there is folder/name, whatever it is. On the stack: a lack of memory is no absence. */
+static bool is_there(const char *folder, const char *name)
 {
     struct stat info;
-    char *path = gk_asprintf("%s/%s", folder, name);
-    bool found = path && stat(path, &info) == 0;
-    free(path);
-    return found;
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < sizeof path && stat(path, &info) == 0;
 }
 
 /* ------------------------------------------------------------------ one op */
@@ -180,6 +181,10 @@ static void read_op(struct loader *l, uint32_t op_folder, uint32_t template_fold
     }
     catalog->ops[catalog->op_count++] = op;
     gk_op_read(&r, json, op);
+    if (!op->fields.scope) { /* out of memory, told: nothing can be read without it */
+        op = NULL;           /* the catalog's by now */
+        goto out;
+    }
     if (op->fields.op[0] && strcmp(op->fields.op, catalog->folders[op_folder].prefix) != 0) {
         gk_reader_fail(&r, "op", GK_INPUT, "\"%s\" in a folder named \"%s\"; both are the same",
                        op->fields.op, catalog->folders[op_folder].prefix);
@@ -209,7 +214,7 @@ static enum gk_status begin(struct loader *l, const char *root, struct gk_diag *
     if (!l->catalog || !l->catalog->root) {
         return gk_diag_add(diag, GK_NOMEM, "out of memory");
     }
-    if (is_file(root, "include")) {
+    if (is_there(root, "include")) {
         uint32_t index = 0;
         char *path = gk_asprintf("%s/include", root);
         enum gk_status status = path ? gk_folder_add(l->catalog, "include", path, &index, &err)
@@ -266,19 +271,21 @@ static void read_op_folder(struct loader *l, const char *root, const char *name)
     free(path);
 }
 
-/* The family that an op.json names, "" if it cannot be read: reading it in full will say why. */
-static void peek_family(const char *root, const char *name, char *family_out, size_t size)
+/* The family that an op.json names; "" if it does not parse: the mistake of another family is no
+ * concern of the one asked for. GK_NOMEM is the only failure. */
+static enum gk_status peek_family(const char *root, const char *name, char *family_out, size_t size)
 {
     struct gk_json *json = NULL;
     char *path = gk_asprintf("%s/%s/op.json", root, name);
+    enum gk_status status = path ? gk_json_load(path, GK_SOURCE_MAX, &json, NULL) : GK_NOMEM;
+    free(path);
     family_out[0] = '\0';
-    if (path && gk_json_load(path, GK_SOURCE_MAX, &json, NULL) == GK_OK) {
-        const char *op = gk_json_get_string(json, "op", "");
-        (void)snprintf(family_out, size, "%s",
-                       gk_json_get_string(json, "family", op)); /* cut: no match */
+    if (status == GK_OK) {
+        const char *family = gk_json_get_string(json, "family", gk_json_get_string(json, "op", ""));
+        (void)snprintf(family_out, size, "%s", family); /* a cut name matches nothing */
     }
     gk_json_free(json);
-    free(path);
+    return status == GK_NOMEM ? GK_NOMEM : GK_OK;
 }
 
 /* Every folder of root that holds an op.json; with `wanted`, those of that op or family. */
@@ -294,9 +301,9 @@ static enum gk_status read_root(struct loader *l, const char *root, const char *
     }
     for (uint32_t i = 0; i < count; i++) {
         char family[GK_NAME_MAX];
-        char *op_path = gk_asprintf("%s/%s", root, names[i]);
-        bool is_op = op_path && is_file(op_path, "op.json");
-        free(op_path);
+        char inside[GK_PATH_MAX + sizeof "/op.json"];
+        (void)snprintf(inside, sizeof inside, "%.255s/op.json", names[i]); /* d_name's own bound */
+        bool is_op = is_there(root, inside);
         if (!is_op) {
             continue;
         }
@@ -306,14 +313,20 @@ static enum gk_status read_root(struct loader *l, const char *root, const char *
         }
         gk_buf_printf(&known, "%s%s", known.size ? ", " : "", names[i]);
         if (wanted && strcmp(wanted, names[i]) != 0) {
-            peek_family(root, names[i], family, sizeof family);
+            status = peek_family(root, names[i], family, sizeof family);
+            if (status != GK_OK) {
+                status = gk_diag_add(l->diag, status, "out of memory");
+                break;
+            }
             if (strcmp(wanted, family) != 0) {
                 continue;
             }
         }
         read_op_folder(l, root, names[i]);
     }
-    if (wanted && l->catalog->op_count == 0 && l->diag->count == 0) {
+    if (known.failed) {
+        status = gk_diag_add(l->diag, GK_NOMEM, "out of memory");
+    } else if (wanted && l->catalog->op_count == 0 && l->diag->count == 0) {
         status =
             gk_diag_add(l->diag, GK_NOT_FOUND,
                         "\"%.100s\" is no op, no family and no *.kernel.json file; ops of %s: %s",
@@ -367,8 +380,8 @@ static void read_user(struct loader *l, const char *root, const char *path)
     }
     status = gk_folder_add(l->catalog, op, folder, &template_folder, &err);
     op_folder = template_folder;
-    if (status == GK_OK && !is_file(folder, "op.json")) {
-        status = is_file(op_path, "op.json")
+    if (status == GK_OK && !is_there(folder, "op.json")) {
+        status = is_there(op_path, "op.json")
                      ? gk_folder_add(l->catalog, op, op_path, &op_folder, &err)
                      : gk_fail(&err, GK_NOT_FOUND,
                                "%s: op: \"%s\" has no op.json, neither in %s nor in %s", path, op,

@@ -241,13 +241,16 @@ static void read_field_default(struct gk_reader *r, const struct gk_json *json,
 {
     const struct gk_json *value = gk_json_get(json, "default");
     struct gk_expr *expr = NULL;
+    uint32_t before = r->errors;
     if (!value) {
         return;
     }
     if (field->type == GK_FIELD_ENUM) {
         char *text = enum_default(r, op, field, value);
         struct gk_json *wrapped = text ? gk_json_new_string(text) : NULL;
-        if (wrapped) {
+        if (!wrapped && r->errors == before) {
+            gk_reader_fail(r, "default", GK_NOMEM, "out of memory");
+        } else if (wrapped) {
             expr = gk_read_expr_value(r, wrapped, "default", op->fields.scope, GK_WANT_INT);
         }
         gk_json_free(wrapped);

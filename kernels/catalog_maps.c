@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAP_RANK_MAX 5
@@ -178,14 +179,20 @@ __attribute__((format(printf, 5, 6))) static void add_rule(const struct context 
         gk_buf_puts(&buf, text);
     }
     (void)snprintf(name, sizeof name, "tensor_map.%.31s.%.19s", map->name, rule);
-    struct gk_json *value = gk_json_new_string(gk_buf_text(&buf));
-    struct gk_expr *expr = gk_read_expr_value(c->r, value, rule, c->t->scope, GK_WANT_INT);
-    gk_json_free(value);
+    struct gk_json *value = buf.failed ? NULL : gk_json_new_string(gk_buf_text(&buf));
+    char *doc = gk_strdup(why);
     gk_buf_fini(&buf);
-    char *doc = expr ? gk_strdup(why) : NULL;
-    if (expr) {
-        gk_rules_add(c->r, c->rules, name, doc, expr, true, 0);
+    if (!value || !doc) {
+        gk_reader_fail(c->r, rule, GK_NOMEM, "out of memory");
+    } else {
+        struct gk_expr *expr = gk_read_expr_value(c->r, value, rule, c->t->scope, GK_WANT_INT);
+        if (expr) {
+            gk_rules_add(c->r, c->rules, name, doc, expr, true, 0);
+            doc = NULL;
+        }
     }
+    free(doc);
+    gk_json_free(value);
 }
 
 static void add_stride_rules(const struct context *c, const struct gk_tensor_map *map,
@@ -200,6 +207,9 @@ static void add_stride_rules(const struct context *c, const struct gk_tensor_map
                  "(%s) %% 16 == 0", stride);
         add_rule(c, map, "stride_2_40", "strides of a tensor map are 0 to 2^40 - 1 bytes",
                  "(%s) >= 0 && (%s) < 1099511627776", stride, stride);
+    }
+    if (packed.failed) {
+        gk_reader_fail(c->r, NULL, GK_NOMEM, "out of memory");
     }
     gk_buf_fini(&packed);
 }
@@ -233,6 +243,9 @@ static void add_rules(const struct context *c, const struct gk_tensor_map *map)
     if (map->swizzle > 0) {
         add_rule(c, map, "inner_box_swizzle", "the inner box lies within the swizzle span",
                  "(%s) * %s <= %" PRIu32, inner, bytes, map->swizzle);
+    }
+    if (element.failed) {
+        gk_reader_fail(c->r, NULL, GK_NOMEM, "out of memory");
     }
     gk_buf_fini(&element);
 }

@@ -148,7 +148,9 @@ static void read_param_macro(struct gk_reader *r, const struct gk_json *json,
     struct gk_buf buf = {0};
     gk_buf_puts(&buf, t->macro_prefix);
     gk_macro_word(param->name, &buf);
-    if (buf.size >= sizeof param->macro) {
+    if (buf.failed) {
+        gk_reader_fail(r, "name", GK_NOMEM, "out of memory");
+    } else if (buf.size >= sizeof param->macro) {
         gk_reader_fail(r, "name", GK_LIMIT, "macro \"%s\" has more than %d bytes",
                        gk_buf_text(&buf), GK_NAME_MAX - 1);
     }
@@ -490,7 +492,7 @@ static void read_include_dirs(struct gk_reader *r, const struct gk_json *json,
     *own = *reach;
     own->include_dirs = (const char *const *)*dirs_out;
     own->include_dir_count = count;
-    t->include_dirs = calloc(count + 1, sizeof *t->include_dirs);
+    t->include_dirs = count > 0 ? calloc(count, sizeof *t->include_dirs) : NULL;
     for (uint32_t i = 0; t->include_dirs && i < count; i++) {
         t->include_dirs[i] = gk_asprintf("%s/%s", op->fields.op, (*dirs_out)[i]);
         t->include_dir_count += t->include_dirs[i] != NULL;

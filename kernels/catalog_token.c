@@ -82,6 +82,9 @@ static void emit_text(struct scanner *s, const char *text, size_t size)
 static void emit(struct scanner *s)
 {
     emit_text(s, gk_buf_text(&s->token), s->token.size);
+    if (s->token.failed) { /* before the reset forgets it */
+        s->status = gk_buf_status(&s->token, s->err);
+    }
     gk_buf_reset(&s->token);
 }
 
@@ -350,9 +353,6 @@ enum gk_status gk_source_scan(struct gk_source *source, struct gk_err *err)
         scan_one(&s);
     }
     end_line(&s);
-    if (s.status == GK_OK) {
-        s.status = gk_buf_status(&s.token, err);
-    }
     gk_buf_fini(&s.token);
     source->tokens = gk_hasher_final(&s.hasher);
     source->scanned = s.status == GK_OK;

@@ -2,6 +2,8 @@ gk_test(test_catalog_gemm LIBS gk_render)
 gk_test(test_catalog LIBS gk_render)
 gk_test(test_catalog_token LIBS gk_catalog)
 gk_test(test_render LIBS gk_render)
+gk_test(test_catalog_nomem LIBS gk_render TIMEOUT 300)
+target_link_options(test_catalog_nomem PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 
 # Every op.json and kernel.json of the tree against the schemas, so that a validator and the loader agree
 # on what is right; and the broken ones whose mistake a schema can see.
