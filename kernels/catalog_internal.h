@@ -10,7 +10,7 @@
 
 #include "kernels/catalog.h"
 
-#define GK_RULES_MAX        256 /* derived names and constraints of one file: far over any real one */
+#define GK_RULES_MAX        256 /* derived names and constraints of one file: far over any real */
 #define GK_OPS_MAX          64
 #define GK_TEMPLATES_MAX    GK_TREES_MAX
 #define GK_DEFAULTS_MAX     64

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include <dirent.h>
+#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -184,6 +185,17 @@ static void targets_match(void **state)
     assert_false(gk_template_runs_on(&t, "sm_100a"));
 }
 
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+    assert_int_equal(nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 /* ------------------------------------------------------------------ bundles */
 
 static void make_folders(char *path)
@@ -258,6 +270,7 @@ static void unpacked_bundles_load_to_the_same(void **state)
     (void)snprintf(path, sizeof path, "%s/whole", folder);
     assert_int_equal(mkdir(path, 0700), 0);
     check_unpacked(GK_SOURCE_DIR "/kernels", NULL, "gemm", path);
+    remove_folder(folder);
 }
 
 static void hostile_bundles_are_refused(void **state)
@@ -360,6 +373,7 @@ static void identity_is_what_the_page_says(void **state)
                      cases[i].same ? "the same hash" : "another hash");
         }
     }
+    remove_folder(folder);
 }
 
 static int setup(void **state)
