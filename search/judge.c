@@ -1,0 +1,302 @@
+/*
+ * The judge. See judge.h. Pure; any thread.
+ *
+ * The ratio of an entry to the best is the median of its per-pass ratios: a drift of the clock that
+ * both saw cancels inside a pass, which a ratio of two medians would keep.
+ */
+#include "search/judge.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define LOW_AT             (GK_BOOTSTRAP_ROUNDS / 40)         /* 2.5 % */
+#define HIGH_AT            (GK_BOOTSTRAP_ROUNDS - 1 - LOW_AT) /* 97.5 % */
+#define SETTLED_PASSES_MIN 5    /* a bootstrap over fewer passes is narrow for no reason */
+#define SAMPLES_MIN        6    /* fewest with a 95 % interval of the median by ranks */
+#define SAMPLES_CAP        1024 /* more samples of one candidate buy nothing */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double gk_median(double *values, uint32_t count)
+{
+    GK_ASSERT(count > 0);
+    qsort(values, count, sizeof values[0], compare_doubles);
+    uint32_t half = count / 2;
+    return count % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/* ------------------------------------------------------------------ ratios */
+
+struct ratio {
+    double middle, low, high;
+    uint32_t passes; /* that both entries have */
+};
+
+/* Resamples passes of a / b. `stream` keeps the draws of one entry apart from those of another. */
+static struct ratio paired_ratio(const struct gk_round_entry *a, const struct gk_round_entry *b,
+                                 uint64_t seed, uint64_t stream)
+{
+    double ratios[GK_PASSES_MAX], drawn[GK_PASSES_MAX], medians[GK_BOOTSTRAP_ROUNDS];
+    struct ratio ratio = {.passes = a->pass_count < b->pass_count ? a->pass_count : b->pass_count};
+    bool all_equal = true;
+    for (uint32_t i = 0; i < ratio.passes; i++) {
+        ratios[i] = a->pass_ns[i] / b->pass_ns[i];
+        all_equal = all_equal && ratios[i] == ratios[0];
+    }
+    if (all_equal) { /* a modelled device, or the entry itself */
+        ratio.middle = ratio.low = ratio.high = ratios[0];
+        return ratio;
+    }
+    struct gk_prng prng;
+    gk_prng_init(&prng, seed, stream);
+    for (uint32_t round = 0; round < GK_BOOTSTRAP_ROUNDS; round++) {
+        for (uint32_t i = 0; i < ratio.passes; i++) {
+            drawn[i] = ratios[gk_prng_below(&prng, ratio.passes)];
+        }
+        medians[round] = gk_median(drawn, ratio.passes);
+    }
+    qsort(medians, GK_BOOTSTRAP_ROUNDS, sizeof medians[0], compare_doubles);
+    ratio.middle = gk_median(ratios, ratio.passes);
+    ratio.low = medians[LOW_AT];
+    ratio.high = medians[HIGH_AT];
+    return ratio;
+}
+
+/* ------------------------------------------------------------------ a round */
+
+/* The second copy of a config gives the noise floor and is never picked; the first stands for both.
+ */
+static bool is_copy(const struct gk_round_entry *entries, uint32_t at)
+{
+    if (entries[at].twin >= 0 && (uint32_t)entries[at].twin < at) {
+        return true;
+    }
+    for (uint32_t i = 0; i < at; i++) {
+        if (entries[i].twin == (int32_t)at) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_candidate(const struct gk_round_entry *entries, uint32_t at)
+{
+    return !entries[at].dropped && !entries[at].is_vendor && !is_copy(entries, at);
+}
+
+static enum gk_status check_round(const struct gk_round_entry *entries, uint32_t count,
+                                  struct gk_err *err)
+{
+    if (count > GK_FINALISTS_MAX) {
+        return gk_fail(err, GK_LIMIT, "a round of %u entries; allowed: %d", count,
+                       GK_FINALISTS_MAX);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct gk_round_entry *entry = &entries[i];
+        if (entry->twin < -1 || entry->twin >= (int32_t)count || entry->twin == (int32_t)i) {
+            return gk_fail(err, GK_INPUT, "entry %u of the round: twin %" PRId32 " of %u", i,
+                           entry->twin, count);
+        }
+        if (entry->dropped) {
+            continue;
+        }
+        if (entry->pass_count == 0 || entry->pass_count > GK_PASSES_MAX) {
+            return gk_fail(err, GK_INPUT, "entry %u of the round has %u passes; allowed: 1 to %d",
+                           i, entry->pass_count, GK_PASSES_MAX);
+        }
+        for (uint32_t pass = 0; pass < entry->pass_count; pass++) {
+            double ns = entry->pass_ns[pass];
+            if (!(ns > 0) || !isfinite(ns)) {
+                return gk_fail(err, GK_INPUT, "entry %u of the round: pass %u took %g ns", i, pass,
+                               ns);
+            }
+        }
+    }
+    return GK_OK;
+}
+
+static double noise_floor(const struct gk_round_entry *entries, uint32_t count, uint64_t seed)
+{
+    double floor = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t twin = entries[i].twin;
+        if (twin < 0 || entries[i].dropped || entries[twin].dropped) {
+            continue;
+        }
+        struct ratio ratio = paired_ratio(&entries[i], &entries[twin], seed, 1000 + i);
+        floor = fmax(floor, (ratio.high - ratio.low) / 2);
+    }
+    return floor;
+}
+
+/* More passes could not move the entry across the margin: its interval is on one side, and stands
+ * on enough passes or on samples without any spread. */
+static bool is_settled(const struct ratio *ratio, double margin)
+{
+    bool enough =
+        ratio->passes >= SETTLED_PASSES_MIN || (ratio->passes >= 2 && ratio->low == ratio->high);
+    return enough && (ratio->low > 1 + margin || ratio->high <= 1 + margin);
+}
+
+enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
+                              struct gk_round_verdict *verdict_out, struct gk_err *err)
+{
+    struct gk_round_verdict verdict = {.best = UINT32_MAX, .settled = true};
+    enum gk_status status = check_round(entries, count, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        double sorted[GK_PASSES_MAX];
+        if (entries[i].dropped) {
+            continue;
+        }
+        for (uint32_t pass = 0; pass < entries[i].pass_count; pass++) {
+            sorted[pass] = entries[i].pass_ns[pass];
+        }
+        verdict.entries[i].median_ns = gk_median(sorted, entries[i].pass_count);
+        if (is_candidate(entries, i) &&
+            (verdict.best == UINT32_MAX ||
+             verdict.entries[i].median_ns < verdict.entries[verdict.best].median_ns)) {
+            verdict.best = i;
+        }
+    }
+    if (verdict.best == UINT32_MAX) {
+        return gk_fail(err, GK_NO_PICK, "none of the %u entries came through the round", count);
+    }
+    verdict.noise_floor = noise_floor(entries, count, seed);
+    verdict.margin = fmax(verdict.noise_floor, GK_TIE_MARGIN);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gk_round_verdict_entry *entry = &verdict.entries[i];
+        if (entries[i].dropped) {
+            continue;
+        }
+        struct ratio ratio = paired_ratio(&entries[i], &entries[verdict.best], seed, i);
+        entry->ratio = ratio.middle;
+        entry->low = ratio.low;
+        entry->high = ratio.high;
+        if (is_candidate(entries, i)) {
+            entry->tied = ratio.low <= 1 + verdict.margin;
+            verdict.tie_count += entry->tied;
+            verdict.settled = verdict.settled && is_settled(&ratio, verdict.margin);
+        }
+    }
+    *verdict_out = verdict;
+    return GK_OK;
+}
+
+/* ------------------------------------------------------------------ the pick */
+
+/* Keeps the entries with the smallest key; how many are left. */
+static uint32_t keep_least(bool *in, const uint64_t *keys, uint32_t count)
+{
+    uint64_t least = UINT64_MAX;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        least = in[i] && keys[i] < least ? keys[i] : least;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        in[i] = in[i] && keys[i] == least;
+        left += in[i];
+    }
+    return left;
+}
+
+uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_round_verdict *verdict,
+                       uint32_t count, const uint32_t *popularity, const char **reason_out)
+{
+    static const char *const reasons[] = {"incumbent", "default", "in most tie sets",
+                                          "fewest resources", "first in declared order"};
+    uint64_t keys[GK_ARRAY_COUNT(reasons)][GK_FINALISTS_MAX];
+    bool in[GK_FINALISTS_MAX] = {0};
+    uint32_t step = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        in[i] = verdict->entries[i].tied;
+        keys[0][i] = !entries[i].is_incumbent;
+        keys[1][i] = !entries[i].is_default;
+        keys[2][i] = popularity ? UINT32_MAX - popularity[i] : 0;
+        keys[3][i] = entries[i].resource_rank;
+        keys[4][i] = entries[i].order;
+    }
+    GK_ASSERT(verdict->best < count && in[verdict->best]);
+    bool alone = verdict->tie_count == 1;
+    while (step < GK_ARRAY_COUNT(reasons) && keep_least(in, keys[step], count) > 1) {
+        step++;
+    }
+    uint32_t pick = 0;
+    while (!in[pick]) {
+        pick++;
+    }
+    step = step < GK_ARRAY_COUNT(reasons) ? step : (uint32_t)GK_ARRAY_COUNT(reasons) - 1;
+    if (reason_out) {
+        bool named = entries[pick].is_incumbent || entries[pick].is_default;
+        *reason_out = alone && !named              ? "alone in the tie set"
+                      : entries[pick].is_incumbent ? reasons[0]
+                      : entries[pick].is_default   ? reasons[1]
+                                                   : reasons[step];
+    }
+    return pick;
+}
+
+/* ------------------------------------------------------------------ before and inside a round */
+
+uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32_t count,
+                            uint32_t want, double within, uint32_t *chosen_out)
+{
+    double best_ns = INFINITY;
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        best_ns = time_ns[i] > 0 && time_ns[i] < best_ns ? time_ns[i] : best_ns;
+    }
+    for (uint32_t i = 0; i < count && isfinite(best_ns); i++) {
+        if (!(time_ns[i] > 0) || !(time_ns[i] <= within * best_ns || time_ns[i] == best_ns)) {
+            continue;
+        }
+        uint32_t at = chosen; /* insertion by time, then declared order */
+        while (at > 0 && (time_ns[i] < time_ns[chosen_out[at - 1]] ||
+                          (time_ns[i] == time_ns[chosen_out[at - 1]] &&
+                           order[i] < order[chosen_out[at - 1]]))) {
+            at--;
+        }
+        if (at >= want) {
+            continue;
+        }
+        chosen += chosen < want;
+        for (uint32_t k = chosen - 1; k > at; k--) {
+            chosen_out[k] = chosen_out[k - 1];
+        }
+        chosen_out[at] = i;
+    }
+    return chosen;
+}
+
+bool gk_judge_enough(const double *samples_ns, uint32_t count, double target)
+{
+    double sorted[SAMPLES_CAP];
+    if (count >= SAMPLES_CAP) {
+        return true;
+    }
+    bool all_equal = count >= 2;
+    for (uint32_t i = 0; i < count; i++) {
+        sorted[i] = samples_ns[i];
+        all_equal = all_equal && sorted[i] == sorted[0];
+    }
+    if (all_equal) {
+        return true;
+    }
+    if (count < SAMPLES_MIN) {
+        return false;
+    }
+    double middle = gk_median(sorted, count); /* sorts */
+    double reach =
+        0.98 * sqrt((double)count); /* ranks on each side: 1.96 deviations of a binomial */
+    double low = floor(count / 2.0 - reach), high = ceil(count / 2.0 + reach);
+    uint32_t first = low > 0 ? (uint32_t)low : 0;
+    uint32_t last = high < count - 1 ? (uint32_t)high : count - 1;
+    return (sorted[last] - sorted[first]) / 2 <= target * middle;
+}
