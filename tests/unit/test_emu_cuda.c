@@ -417,6 +417,111 @@ static void a_fault_names_its_source_line(void **state)
     rig_fini(&rig);
 }
 
+/* nvcuda::wmma: C = 2 (A B + C) for a shape, layouts and leading dimensions of its own. */
+static const char WMMA_SOURCE[] =
+    "#include <mma.h>\n#include <cuda_bf16.h>\nusing namespace nvcuda;\n"
+    "using R = wmma::row_major; using C = wmma::col_major;\n"
+    "template <int M, int N, int K, class T, class S, class LA, class LB>\n"
+    "__device__ void product(const T *a, const T *b, S *c, int la, int lb, int lc) {\n"
+    "  wmma::fragment<wmma::matrix_a, M, N, K, T, LA> fa;\n"
+    "  wmma::fragment<wmma::matrix_b, M, N, K, T, LB> fb;\n"
+    "  wmma::fragment<wmma::accumulator, M, N, K, S> fc;\n"
+    "  wmma::load_matrix_sync(fc, c, lc, wmma::mem_row_major);\n"
+    "  wmma::load_matrix_sync(fa, a, la); wmma::load_matrix_sync(fb, b, lb);\n"
+    "  wmma::mma_sync(fc, fa, fb, fc);\n"
+    "  for (int i = 0; i < fc.num_elements; i++) fc.x[i] = fc.x[i] + fc.x[i];\n"
+    "  wmma::store_matrix_sync(c, fc, lc, wmma::mem_row_major); }\n"
+    "extern \"C\" __global__ void half_rc(half *a, half *b, float *c)\n"
+    "{ product<16, 16, 16, half, float, R, C>(a, b, c, 24, 16, 16); }\n"
+    "extern \"C\" __global__ void half_cr(half *a, half *b, float *c)\n"
+    "{ product<32, 8, 16, half, float, C, R>(a, b, c, 32, 8, 8); }\n"
+    "extern \"C\" __global__ void bytes(signed char *a, signed char *b, int *c)\n"
+    "{ product<16, 16, 16, signed char, int, R, C>(a, b, c, 16, 16, 16); }\n";
+
+struct wmma_case {
+    const char *kernel;
+    int m, n, pitch_a, pitch_b;
+    bool a_by_column, b_by_column, bytes;
+};
+
+static void check_wmma(struct rig *rig, const struct wmma_case *form)
+{
+    static const uint16_t HALVES[] = {0xc000, 0xbc00, 0, 0x3c00, 0x4000}; /* -2 .. 2 */
+    uint16_t a[32 * 32], b[32 * 32];
+    int8_t a8[32 * 32], b8[32 * 32];
+    float c[32 * 32];
+    int32_t ci[32 * 32];
+    uint64_t da, db, dc;
+
+    for (int i = 0; i < 32 * 32; i++) {
+        a8[i] = (int8_t)(i * 7 % 5 - 2);
+        b8[i] = (int8_t)(i * 11 % 5 - 2);
+        a[i] = HALVES[a8[i] + 2];
+        b[i] = HALVES[b8[i] + 2];
+        ci[i] = i % 9;
+        c[i] = (float)ci[i];
+    }
+    da = rig_upload(rig, "a", form->bytes ? (void *)a8 : a, form->bytes ? sizeof(a8) : sizeof(a));
+    db = rig_upload(rig, "b", form->bytes ? (void *)b8 : b, form->bytes ? sizeof(b8) : sizeof(b));
+    dc = rig_upload(rig, "c", form->bytes ? (void *)ci : c, sizeof(c));
+    RIG_OK(rig, form->kernel, da, db, dc);
+    rig_download(rig, dc, form->bytes ? (void *)ci : c, sizeof(c));
+    for (int i = 0; i < form->m * form->n; i++) {
+        int row = i / form->n, column = i % form->n, sum = i % 9;
+
+        for (int k = 0; k < 16; k++) {
+            int x = form->a_by_column ? k * form->pitch_a + row : row * form->pitch_a + k;
+            int y = form->b_by_column ? column * form->pitch_b + k : k * form->pitch_b + column;
+
+            sum += a8[x] * b8[y];
+        }
+        assert_int_equal(form->bytes ? ci[i] : (int)c[i], 2 * sum);
+    }
+}
+
+static void matrices_through_wmma(void **state)
+{
+    static const struct wmma_case CASES[] = {
+        {"half_rc", 16, 16, 24, 16, false, true, false},
+        {"half_cr", 32, 8, 32, 8, true, false, false},
+        {"bytes", 16, 16, 16, 16, false, true, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
+        struct rig rig;
+
+        rig_init(&rig, "sm_80");
+        rig_cuda(&rig, WMMA_SOURCE);
+        check_wmma(&rig, &CASES[i]);
+        rig_fini(&rig);
+    }
+}
+
+/* Blocks pass a turn along, as a serial split K does: each spins until its number is up. */
+static void blocks_take_turns(void **state)
+{
+    struct rig rig;
+    int words[2] = {0, 0};
+    uint64_t at;
+
+    (void)state;
+    rig_init(&rig, "sm_80");
+    rig_cuda(&rig, "extern \"C\" __global__ void k(int *turn, int *sum) {\n"
+                   "  if (threadIdx.x == 0) while (*(volatile int *)turn != blockIdx.x) { }\n"
+                   "  __syncthreads();\n"
+                   "  if (threadIdx.x == 0) { *sum = *sum * 3 + (int)blockIdx.x;\n"
+                   "    __threadfence(); atomicExch(turn, (int)blockIdx.x + 1); }\n}\n");
+    rig.grid[0] = 60;
+    rig.block[0] = 64;
+    at = rig_upload(&rig, "words", words, sizeof(words));
+    RIG_OK(&rig, "k", at, at + 4);
+    rig_download(&rig, at, words, sizeof(words));
+    assert_int_equal(words[0], 60);
+    assert_true(rig.report.counts.warp_instructions < 30000000);
+    rig_fini(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +533,8 @@ int main(void)
         cmocka_unit_test(a_lane_waits_for_a_lane_of_its_warp),
         cmocka_unit_test(a_lock_taken_by_every_thread),
         cmocka_unit_test(blocks_wait_for_each_other),
+        cmocka_unit_test(blocks_take_turns),
+        cmocka_unit_test(matrices_through_wmma),
         cmocka_unit_test(a_failed_assertion_is_reported),
         cmocka_unit_test(a_fault_names_its_source_line),
     };

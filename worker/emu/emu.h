@@ -27,7 +27,8 @@ struct gk_emu;
 struct gk_emu_module;
 struct gk_emu_kernel; /* owned by its module */
 
-/* When the data of an asynchronous copy becomes visible. */
+/* When the data of an asynchronous copy becomes visible in shared memory. Its source is read at
+ * issue in both cases. */
 enum gk_emu_schedule {
     GK_EMU_LATE = 0, /* at the wait that covers it: until then the bytes count as unwritten */
     GK_EMU_EARLY = 1 /* at issue */

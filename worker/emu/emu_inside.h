@@ -14,7 +14,7 @@
 
 #define EMU_LANES          32
 #define EMU_FULL           0xffffffffu
-#define EMU_OPERANDS_MAX   24
+#define EMU_OPERANDS_MAX   32
 #define EMU_CALL_DEPTH_MAX 24
 #define EMU_BARRIERS       16
 #define EMU_GROUPS_MAX     33 /* one a lane, and one while a group is being split */

@@ -19,8 +19,9 @@
 
 #define WORK_LIMIT_DEFAULT   2000000000ull
 #define MEMORY_LIMIT_DEFAULT (2ull << 30)
-#define WARP_TURN            2048u   /* instructions */
-#define BLOCK_TURN           200000u /* instructions of all its warps */
+#define WARP_TURN            1024u /* instructions */
+#define BLOCK_TURN                                                                                 \
+    20000u /* of all its warps: what a spinning block burns while it waits for another */
 /* Host memory of registers, shared and local memory of the resident blocks. */
 #define RESIDENT_BYTES_MAX (1ull << 30)
 #define WAITERS_LISTED     12

@@ -413,17 +413,18 @@ static enum gk_status take_operands(struct ptx_body *body, struct ptx_operand *o
     return status;
 }
 
-/* What an operation costs beyond its class: floating-point operations of one matrix instruction. */
-static uint32_t tensor_work(char *const *modifiers, uint32_t count)
+/* Shape of a matrix instruction: its floating-point operations, and m, n, k themselves in imm2, a
+ * byte each, for those that need them (wmma has no second address). */
+static void take_shape(struct emu_insn *insn, char *const *modifiers, uint32_t count)
 {
     unsigned m = 0, n = 0, k = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         if (sscanf(modifiers[i], "m%un%uk%u", &m, &n, &k) == 3) {
-            return 2 * m * n * k;
+            insn->work = insn->class == EMU_CLASS_TENSOR ? 2 * m * n * k : 0;
+            insn->imm2 = (int64_t)(m & 255) << 16 | (n & 255) << 8 | (k & 255);
         }
     }
-    return 0;
 }
 
 static enum gk_status bind_instruction(struct ptx_body *body, struct emu_insn *insn, char *opcode,
@@ -457,9 +458,7 @@ static enum gk_status bind_instruction(struct ptx_body *body, struct emu_insn *i
     insn->exec = row->exec;
     insn->class = row->class;
     insn->sub = row->sub;
-    if (row->class == EMU_CLASS_TENSOR) {
-        insn->work = tensor_work(modifiers, modifier_count);
-    }
+    take_shape(insn, modifiers, modifier_count);
     return ptx_operands_bind(body, insn, row->operands, operands, count);
 }
 

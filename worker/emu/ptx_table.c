@@ -124,6 +124,7 @@ static const struct modifier MODIFIERS[] = {
     {"x1", KIND_FLAG, PTX_M_X1},
     {"x2", KIND_FLAG, PTX_M_X2},
     {"x4", KIND_FLAG, PTX_M_X4},
+    {"col", KIND_FLAG, PTX_M_COL},
     {"f4e", KIND_FLAG, PTX_M_F4E},
     {"b4e", KIND_FLAG, PTX_M_B4E},
     {"rc8", KIND_FLAG, PTX_M_RC8},
@@ -365,10 +366,18 @@ static enum gk_status choose_isa(const char *set, enum emu_isa *isa_out, struct 
 static enum gk_status index_of(enum emu_isa isa, struct ptx_index **out, struct gk_err *err)
 {
     const struct ptx_rows all[] = {
-        ROWS_BY_ISA(emu_rows_int), ROWS_BY_ISA(emu_rows_float),  ROWS_BY_ISA(emu_rows_cvt),
-        ROWS_BY_ISA(emu_rows_mma), ROWS_BY_ISA(emu_rows_memory), ROWS_BY_ISA(emu_rows_atomic),
-        emu_rows_half(),           emu_rows_slow_cvt(),          emu_rows_slow_float(),
-        emu_rows_sync(),           emu_rows_control(),
+        ROWS_BY_ISA(emu_rows_int),
+        ROWS_BY_ISA(emu_rows_float),
+        ROWS_BY_ISA(emu_rows_cvt),
+        ROWS_BY_ISA(emu_rows_mma),
+        ROWS_BY_ISA(emu_rows_memory),
+        ROWS_BY_ISA(emu_rows_atomic),
+        ROWS_BY_ISA(emu_rows_wmma),
+        emu_rows_half(),
+        emu_rows_slow_cvt(),
+        emu_rows_slow_float(),
+        emu_rows_sync(),
+        emu_rows_control(),
     };
     struct ptx_index *index = calloc(1, sizeof(*index));
     uint32_t total = 0;

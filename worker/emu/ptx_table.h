@@ -151,6 +151,7 @@ enum ptx_atom {
 #define PTX_M_NOTANUMBER (1ull << 43)
 #define PTX_M_NORMAL     (1ull << 44)
 #define PTX_M_SUBNORMAL  (1ull << 45)
+#define PTX_M_COL        (1ull << 46)
 
 #define PTX_SUB_NEGATED 0x80 /* in insn->sub: the predicate source had a '!' */
 
@@ -241,18 +242,21 @@ struct ptx_rows emu_rows_cvt_base(void);
 struct ptx_rows emu_rows_mma_base(void);
 struct ptx_rows emu_rows_memory_base(void);
 struct ptx_rows emu_rows_atomic_base(void);
+struct ptx_rows emu_rows_wmma_base(void);
 struct ptx_rows emu_rows_int_avx2(void);
 struct ptx_rows emu_rows_float_avx2(void);
 struct ptx_rows emu_rows_cvt_avx2(void);
 struct ptx_rows emu_rows_mma_avx2(void);
 struct ptx_rows emu_rows_memory_avx2(void);
 struct ptx_rows emu_rows_atomic_avx2(void);
+struct ptx_rows emu_rows_wmma_avx2(void);
 struct ptx_rows emu_rows_int_avx512(void);
 struct ptx_rows emu_rows_float_avx512(void);
 struct ptx_rows emu_rows_cvt_avx512(void);
 struct ptx_rows emu_rows_mma_avx512(void);
 struct ptx_rows emu_rows_memory_avx512(void);
 struct ptx_rows emu_rows_atomic_avx512(void);
+struct ptx_rows emu_rows_wmma_avx512(void);
 struct ptx_rows emu_rows_half(void);
 struct ptx_rows emu_rows_slow_cvt(void);
 struct ptx_rows emu_rows_slow_float(void);
