@@ -318,6 +318,9 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
             }
         } else {
             status = next_trial(core, session, device, &task, &trial, err);
+            if (status == GK_OK && !trial && final_for(core, session, device)) {
+                continue; /* stepping the tasks brought one to its final round */
+            }
             if (status != GK_OK || !trial) {
                 break;
             }

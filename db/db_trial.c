@@ -57,6 +57,11 @@ static struct gk_json *slim_record(const struct gk_json *record)
             return NULL;
         }
     }
+    /* Read back it is a record without samples, not half a record. */
+    if (slim && gk_json_get(record, "samples_ns") && !gk_json_set(slim, "samples_ns", gk_json_new_array())) {
+        gk_json_free(slim);
+        return NULL;
+    }
     return slim;
 }
 
