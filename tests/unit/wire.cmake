@@ -1,4 +1,3 @@
 gk_test(test_wire LIBS gk_core)
 gk_test(test_link LIBS gk_link)
 gk_test(test_loop LIBS gk_link gk_loop)
-gk_test(test_base64 LIBS gk_core)

@@ -1,9 +1,9 @@
-/* Base64: see base64.h. */
-#include "core/base64.h"
+/* Base64: see blob_text.h. */
+#include "cli/blob_text.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void gk_base64_encode(const void *bytes, size_t size, struct gk_buf *out)
+void gk_blob_text(const void *bytes, size_t size, struct gk_buf *out)
 {
     const unsigned char *p = bytes;
     for (size_t i = 0; i < size; i += 3) {
@@ -26,7 +26,7 @@ static int digit_value(char c)
                                   : -1;
 }
 
-enum gk_status gk_base64_decode(const char *text, size_t size, struct gk_buf *out,
+enum gk_status gk_blob_bytes(const char *text, size_t size, struct gk_buf *out,
                                 struct gk_err *err)
 {
     size_t start = out->size;

@@ -1,0 +1,55 @@
+/* gktune best: what the store would export. */
+#include "cli/listing.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int64_t tie_count(const struct gk_json *row)
+{
+    const struct gk_json *ties = gk_json_get(row, "ties");
+    return gk_json_is(ties, GK_JSON_ARRAY) ? (int64_t)gk_json_count(ties) : gk_json_int(ties, 0);
+}
+
+static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row)
+{
+    char age[32];
+    int64_t now = (int64_t)cli->clock.wall_ms(cli->clock.context);
+    int64_t then = gk_json_get_int(row, "confirmed_ms", gk_json_get_int(row, "picked_ms", 0));
+    double time_ns = gk_json_get_real(row, "time_ns", 0);
+    gk_age_text(then, now, age);
+    gk_cell_text(table, row, "op");
+    gk_cell_problem(table, row);
+    gk_cell_text(table, row, "arch");
+    gk_cell_text(table, row, "gpu");
+    gk_cell_text(table, row, "kind");
+    gk_cell_time(table, row, "time_ns");
+    gk_cell_ratio(table, gk_json_get_real(row, "default_ns", 0), time_ns);
+    gk_table_cell(table, "%.1f%%", 100 * gk_json_get_real(row, "margin", 0));
+    gk_table_cell(table, "%" PRId64, tie_count(row));
+    gk_table_cell(table, "%s%s", age, gk_json_get_bool(row, "stale", false) ? " stale" : "");
+    gk_cell_text(table, row, "config");
+}
+
+enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err)
+{
+    static const char *const filters[] = {"arch", "gpu"};
+    struct gk_client *client = NULL;
+    enum gk_status status = gk_client_open(cli, &client, err);
+    if (status == GK_OK) {
+        struct gk_json *body = gk_json_new_object();
+        if (cli->options.operand_count) {
+            (void)gk_json_set_string(body, "op", cli->options.operands[0]);
+        }
+        for (size_t i = 0; i < GK_ARRAY_COUNT(filters); i++) {
+            const char *value = gk_options_get(&cli->options, filters[i]);
+            if (value) {
+                (void)gk_json_set_string(body, filters[i], value);
+            }
+        }
+        status = gk_listing(cli, client, "best", body, "rows",
+                            "op|problem|arch|gpu|kind|>time|>vs default|>margin|>ties|>age|config",
+                            cells, "no picks yet", err);
+    }
+    gk_client_close(client);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* gktune db: check, backup, restore, prune. The daemon does the work: only it opens the store. */
+#include "cli/client.h"
+#include "core/state_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LONG_MS 3600000 /* a check or copy of many gigabytes */
+
+static char *absolute(const char *path)
+{
+    if (path[0] == '/') {
+        return gk_strdup(path);
+    }
+    char *here = getcwd(NULL, 0), *whole = here ? gk_asprintf("%s/%s", here, path) : NULL;
+    free(here);
+    return whole;
+}
+
+static enum gk_status ask(struct gk_cli *cli, const char *action, const char *path,
+                          struct gk_err *err)
+{
+    struct gk_client *client = NULL;
+    struct gk_json *reply = NULL;
+    int64_t days = 90;
+    const char *days_text = gk_options_get(&cli->options, "days");
+    enum gk_status status = GK_OK;
+    if (days_text) {
+        status = gk_parse_int(days_text, "--days", 0, 36500, &days, err);
+    }
+    if (status == GK_OK) {
+        status = gk_client_open(cli, &client, err);
+    }
+    if (status == GK_OK) {
+        struct gk_json *body = gk_json_new_object();
+        (void)gk_json_set_string(body, "action", action);
+        (void)gk_json_set_bool(body, "no_samples", gk_options_has(&cli->options, "no-samples"));
+        (void)gk_json_set_int(body, "days", days);
+        if (path) {
+            (void)gk_json_set_string(body, "path", path);
+        }
+        status = gk_client_request(client, "db", body, LONG_MS, &reply, err);
+    }
+    if (status == GK_OK) {
+        status = gk_print_json(cli, reply, err);
+    }
+    if (status == GK_OK && !gk_json_get_bool(reply, "ok", true)) {
+        status = gk_fail(err, GK_CORRUPT, "the store is damaged: see the report");
+    }
+    gk_json_free(reply);
+    gk_client_close(client);
+    return status;
+}
+
+static enum gk_status copy_file(const char *from, const char *to, struct gk_err *err)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK), out = -1;
+    struct stat info;
+    enum gk_status status = GK_OK;
+    if (in < 0 || fstat(in, &info) != 0 || !S_ISREG(info.st_mode)) {
+        status = gk_fail(err, GK_NOT_FOUND, "backup '%s': %s", from, in < 0 ? strerror(errno) : "not a file");
+    } else if ((out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0) {
+        status = gk_fail(err, errno == EEXIST ? GK_EXISTS : GK_IO, "'%s': %s%s", to, strerror(errno),
+                         errno == EEXIST ? "; restore into a state folder without a store (--state DIR)" : "");
+    }
+    for (off_t done = 0; status == GK_OK && done < info.st_size;) {
+        ssize_t part = sendfile(out, in, &done, 1 << 24);
+        if (part < 0 && errno != EINTR) {
+            status = gk_fail(err, GK_IO, "copying '%s' to '%s': %s", from, to, strerror(errno));
+        } else if (part == 0) {
+            break; /* shorter than it was a moment ago: the check will say what is missing */
+        }
+    }
+    if (status == GK_OK && fsync(out) != 0) {
+        status = gk_fail(err, GK_IO, "'%s': fsync: %s", to, strerror(errno));
+    }
+    if (out >= 0) {
+        (void)close(out);
+        if (status != GK_OK) {
+            (void)unlink(to);
+        }
+    }
+    if (in >= 0) {
+        (void)close(in); /* it was only read */
+    }
+    return status;
+}
+
+/* A store is made only where there is none, and kept only if the daemon that opens it finds it whole. */
+static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_err *err)
+{
+    if (!cli->state_dir) {
+        return gk_fail(err, cli->state_error.status, "%s", cli->state_error.text);
+    }
+    char *store = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_STORE);
+    enum gk_status status = store ? gk_state_dir_make(cli->state_dir, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK) {
+        status = copy_file(backup, store, err);
+    }
+    if (status == GK_OK) {
+        status = ask(cli, "check", NULL, err);
+        if (status != GK_OK) {
+            (void)unlink(store);
+            status = gk_fail_in(err, GK_INPUT, "backup '%s' was not restored", backup);
+        }
+    }
+    free(store);
+    return status;
+}
+
+enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err)
+{
+    const char *action = cli->options.operands[0];
+    const char *file = cli->options.operand_count > 1 ? cli->options.operands[1] : NULL;
+    bool check = strcmp(action, "check") == 0, prune = strcmp(action, "prune") == 0;
+    bool backup = strcmp(action, "backup") == 0, wants_file = backup || strcmp(action, "restore") == 0;
+    if (!check && !prune && !wants_file) {
+        return gk_fail(err, GK_USAGE, "db '%s': allowed are check, backup, restore and prune", action);
+    }
+    if (wants_file != (file != NULL)) {
+        return gk_fail(err, GK_USAGE, wants_file ? "db %s needs a FILE" : "db %s takes no FILE", action);
+    }
+    if (strcmp(action, "restore") == 0) {
+        return restore(cli, file, err);
+    }
+    char *path = file ? absolute(file) : NULL;
+    enum gk_status status = ask(cli, action, path, err);
+    free(path);
+    return status;
+}

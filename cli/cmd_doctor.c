@@ -1,0 +1,319 @@
+/*
+ * gktune doctor: what this machine has and lacks, a line each: ok, warn or missing, with advice.
+ *
+ * Libraries are opened as the worker opens them, at run time; the two NVRTC calls are declared here, so that no
+ * foreign header is needed. Nothing is started and nothing is written.
+ */
+#include "cli/command.h"
+#include "core/state_dir.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum mark { MARK_OK, MARK_WARN, MARK_MISSING };
+static const char *const mark_names[] = {"ok", "warn", "missing"};
+
+struct report {
+    struct gk_cli *cli;
+    struct gk_json *lines;
+    bool something_missing;
+};
+
+static void line(struct report *report, const char *name, enum mark mark, const char *advice,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static void line(struct report *report, const char *name, enum mark mark, const char *advice,
+                 const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    report->something_missing |= mark == MARK_MISSING;
+    if (!report->cli->json) {
+        (void)printf("%-8s %-14s %s\n", mark_names[mark], name, text);
+        if (mark != MARK_OK && advice) {
+            (void)printf("%-8s %-14s   %s\n", "", "", advice);
+        }
+        return;
+    }
+    struct gk_json *json = gk_json_new_object();
+    (void)gk_json_set_string(json, "check", name);
+    (void)gk_json_set_string(json, "state", mark_names[mark]);
+    (void)gk_json_set_string(json, "text", text);
+    if (mark != MARK_OK && advice) {
+        (void)gk_json_set_string(json, "advice", advice);
+    }
+    (void)gk_json_push(report->lines, json);
+}
+
+/* The path that a symbol's library was loaded from. */
+static const char *path_of(void *symbol)
+{
+    Dl_info info;
+    return symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "?";
+}
+
+/* NVRTC: $GKTUNE_NVRTC, then the loader's path, then folders of toolkits. */
+static void *open_nvrtc(const struct gk_cli *cli)
+{
+    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
+    const char *folders[] = {NULL, NULL, "/usr/local/cuda/lib64",
+                             "/usr/local/cuda/targets/x86_64-linux/lib", "/opt/cuda/lib64"};
+    char home[2][4096];
+    void *library = cli->nvrtc_path ? dlopen(cli->nvrtc_path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library) {
+        return library;
+    }
+    if (cli->cuda_home) {
+        (void)snprintf(home[0], sizeof home[0], "%s/lib64", cli->cuda_home);
+        (void)snprintf(home[1], sizeof home[1], "%s/targets/x86_64-linux/lib", cli->cuda_home);
+        folders[0] = home[0];
+        folders[1] = home[1];
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(names) && !library; i++) {
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    for (size_t f = 0; f < GK_ARRAY_COUNT(folders); f++) {
+        for (size_t i = 0; folders[f] && i < GK_ARRAY_COUNT(names) && !library; i++) {
+            char path[4200];
+            (void)snprintf(path, sizeof path, "%s/%s", folders[f], names[i]);
+            library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        }
+    }
+    return library;
+}
+
+static void check_nvrtc(struct report *report)
+{
+    typedef int (*version_fn)(int *major, int *minor);
+    void *library = open_nvrtc(report->cli);
+    void *symbol = library ? dlsym(library, "nvrtcVersion") : NULL;
+    version_fn version = NULL;
+    if (symbol) {
+        memcpy(&version, &symbol, sizeof version);
+    }
+    int major = 0, minor = 0;
+    if (!version || version(&major, &minor) != 0) {
+        line(report, "nvrtc", MARK_MISSING,
+             "Install a CUDA toolkit, or name the library by $GKTUNE_NVRTC or its toolkit by "
+             "$CUDA_HOME. No GPU is needed.",
+             "libnvrtc.so was not found: nothing can be compiled");
+        return;
+    }
+    line(report, "nvrtc", major > 12 || (major == 12 && minor >= 3) ? MARK_OK : MARK_WARN,
+         "12.3 or newer is tested", "%d.%d, %s", major, minor, path_of(symbol));
+}
+
+static void check_driver(struct report *report)
+{
+    typedef int (*init_fn)(unsigned flags);
+    typedef int (*number_fn)(int *value);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        line(report, "cuda driver", MARK_WARN,
+             "Without it everything runs on the emulated device; times are modelled.",
+             "libcuda.so.1 was not found");
+        return;
+    }
+    static const char *const names[] = {"cuInit", "cuDriverGetVersion", "cuDeviceGetCount"};
+    void *symbols[3];
+    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
+        symbols[i] = dlsym(library, names[i]);
+        if (!symbols[i]) {
+            line(report, "cuda driver", MARK_WARN, "The library is not a CUDA driver.",
+                 "%s lacks %s", "libcuda.so.1", names[i]);
+            return;
+        }
+    }
+    init_fn init = NULL;
+    number_fn version = NULL, count = NULL;
+    memcpy(&init, &symbols[0], sizeof init);
+    memcpy(&version, &symbols[1], sizeof version);
+    memcpy(&count, &symbols[2], sizeof count);
+    int number = 0, devices = 0, rc = init(0);
+    (void)version(&number);
+    if (rc != 0 || count(&devices) != 0 || devices == 0) {
+        line(report, "cuda driver", MARK_WARN, "Everything runs on the emulated device.",
+             "driver for CUDA %d.%d, but no usable device (error %d)", number / 1000,
+             number % 1000 / 10, rc);
+        return;
+    }
+    line(report, "cuda driver", MARK_OK, NULL, "driver for CUDA %d.%d, %d device%s", number / 1000,
+         number % 1000 / 10, devices, devices == 1 ? "" : "s");
+}
+
+/* SQLite's library, not its header: the daemon links the same one. */
+static void check_sqlite(struct report *report)
+{
+    typedef const char *(*text_fn)(void);
+    typedef int (*number_fn)(void);
+    void *library = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *text_symbol = library ? dlsym(library, "sqlite3_libversion") : NULL;
+    void *number_symbol = library ? dlsym(library, "sqlite3_libversion_number") : NULL;
+    if (!text_symbol || !number_symbol) {
+        line(report, "sqlite", MARK_MISSING, "Install libsqlite3-0.", "libsqlite3.so.0 not found");
+        return;
+    }
+    text_fn text = NULL;
+    number_fn number = NULL;
+    memcpy(&text, &text_symbol, sizeof text);
+    memcpy(&number, &number_symbol, sizeof number);
+    int version = number();
+    bool fixed = version >= 3051003 || version == 3050007 || version == 3044006;
+    line(report, "sqlite", MARK_OK, NULL, "%s%s", text(),
+         fixed ? ""
+               : " (has the WAL-reset race of two connections; gktuned opens exactly one, "
+                 "exclusively, so it cannot happen here: do not open the store with another "
+                 "program)");
+}
+
+static void check_program(struct report *report, const char *name)
+{
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/%s", report->cli->exe_dir ? report->cli->exe_dir : ".",
+                   name);
+    if (access(path, X_OK) == 0) {
+        line(report, name, MARK_OK, NULL, "%s", path);
+    } else {
+        line(report, name, MARK_MISSING, "It must stand beside gktune; build or install it again.",
+             "%s: %s", path, strerror(errno));
+    }
+}
+
+static void check_sandbox(struct report *report)
+{
+    static const char *const paths[] = {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(paths); i++) {
+        if (access(paths[i], X_OK) == 0) {
+            line(report, "bwrap", MARK_OK, NULL, "%s (workers probe at start whether it works here)",
+                 paths[i]);
+            return;
+        }
+    }
+    line(report, "bwrap", MARK_WARN,
+         "Install bubblewrap: compile processes are then shut in, not only limited.",
+         "bubblewrap was not found: compile processes have resource limits alone");
+}
+
+static void check_kernels(struct report *report)
+{
+    struct gk_err err = {0};
+    struct gk_catalog *catalog = NULL;
+    if (gk_load_catalog(report->cli, NULL, &catalog, &err) != GK_OK) {
+        line(report, "kernels", MARK_MISSING, "Name the folder by --kernels.", "%s", err.text);
+        return;
+    }
+    line(report, "kernels", MARK_OK, NULL, "%s: %" PRIu32 " op%s", report->cli->kernels_dir,
+         gk_catalog_op_count(catalog), gk_catalog_op_count(catalog) == 1 ? "" : "s");
+    gk_catalog_destroy(catalog);
+}
+
+static void check_disk(struct report *report, const char *path)
+{
+    struct statvfs info;
+    if (statvfs(path, &info) != 0) {
+        return;
+    }
+    uint64_t mb = (uint64_t)info.f_bavail * info.f_frsize >> 20;
+    line(report, "disk", mb < 512 ? MARK_WARN : MARK_OK,
+         "Below 256 MB no new job is accepted.", "%" PRIu64 " MB free for %s", mb, path);
+}
+
+static void check_lock(struct report *report, const char *state)
+{
+    char *path = gk_asprintf("%s/%s", state, GK_STATE_LOCK), *text = NULL;
+    size_t size = 0;
+    if (path && gk_file_load(path, 4096, &text, &size, NULL) == GK_OK && size > 0) {
+        for (char *p = text; *p; p++) {
+            *p = *p == '\n' ? ' ' : *p;
+        }
+        line(report, "daemon", MARK_OK, NULL, "%s says: %s", GK_STATE_LOCK, text);
+    } else {
+        line(report, "daemon", MARK_OK, NULL, "none: commands start a private one");
+    }
+    free(text);
+    free(path);
+}
+
+static void check_state(struct report *report)
+{
+    const char *state = report->cli->state_dir;
+    struct stat info;
+    if (!state) {
+        line(report, "state", MARK_MISSING, NULL, "%s", report->cli->state_error.text);
+        return;
+    }
+    if (strlen(state) + 1 + strlen(GK_STATE_SOCKET) > 107) {
+        line(report, "state", MARK_WARN, "Choose a shorter one by --state or $GKTUNE_STATE.",
+             "'%s' is too long for a socket path in it", state);
+        return;
+    }
+    if (stat(state, &info) != 0) {
+        line(report, "state", errno == ENOENT ? MARK_OK : MARK_WARN,
+             "Set another one by --state or $GKTUNE_STATE.", "%s (%s)", state,
+             errno == ENOENT ? "will be made" : strerror(errno));
+        return;
+    }
+    if (!S_ISDIR(info.st_mode) || access(state, R_OK | W_OK | X_OK) != 0) {
+        line(report, "state", MARK_MISSING, "Set another one by --state or $GKTUNE_STATE.",
+             "%s cannot be written", state);
+        return;
+    }
+    line(report, "state", (info.st_mode & 077) ? MARK_WARN : MARK_OK,
+         "Others can look into it: chmod 700.", "%s (mode %04o)", state,
+         (unsigned)(info.st_mode & 07777));
+    check_lock(report, state);
+    check_disk(report, state);
+}
+
+static void check_limits(struct report *report)
+{
+    struct rlimit files = {0};
+    struct utsname name;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        line(report, "open files", files.rlim_cur < 1024 ? MARK_WARN : MARK_OK,
+             "A daemon needs one for each worker: ulimit -n 4096.", "%" PRIu64 " (at most %" PRIu64 ")",
+             (uint64_t)files.rlim_cur, (uint64_t)files.rlim_max);
+    }
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    line(report, "machine", MARK_OK, NULL, "%ld cores, %ld MB of memory%s%s",
+         sysconf(_SC_NPROCESSORS_ONLN), pages / 1024 * (page / 1024),
+         uname(&name) == 0 ? ", Linux " : "", name.release);
+}
+
+enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err)
+{
+    struct report report = {.cli = cli, .lines = cli->json ? gk_json_new_array() : NULL};
+    check_nvrtc(&report);
+    check_driver(&report);
+    check_sqlite(&report);
+    check_program(&report, "gktuned");
+    check_program(&report, "gktune-worker");
+    check_sandbox(&report);
+    check_kernels(&report);
+    check_state(&report);
+    check_limits(&report);
+    enum gk_status status = GK_OK;
+    if (cli->json) {
+        struct gk_json *json = gk_json_new_object();
+        (void)gk_json_set(json, "checks", report.lines);
+        (void)gk_json_set_bool(json, "ok", !report.something_missing);
+        status = gk_print_json(cli, json, err);
+        gk_json_free(json);
+    }
+    if (status == GK_OK && report.something_missing) {
+        status = gk_fail(err, GK_MISSING, "something that is needed is missing");
+    }
+    return status;
+}

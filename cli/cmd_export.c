@@ -1,0 +1,68 @@
+/* gktune export: winners of the store as a header or JSON. */
+#include "cli/export.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum gk_status read_format(const char *text, enum gk_export_format *format_out,
+                                  struct gk_err *err)
+{
+    if (!text || strcmp(text, "header") == 0) {
+        *format_out = GK_EXPORT_HEADER;
+        return GK_OK;
+    }
+    if (strcmp(text, "json") == 0) {
+        *format_out = GK_EXPORT_JSON;
+        return GK_OK;
+    }
+    if (strcmp(text, "t4") == 0 || strcmp(text, "library") == 0) {
+        return gk_fail(err, GK_UNSUPPORTED, "--format %s is not in this version; header and json are", text);
+    }
+    return gk_fail(err, GK_USAGE, "--format '%s': allowed are header and json", text);
+}
+
+static enum gk_status print_files(struct gk_cli *cli, const struct gk_json *files, const char *dir,
+                                  struct gk_err *err)
+{
+    if (!cli->json) {
+        (void)printf("%zu files in %s\n", gk_json_count(files), dir);
+        for (size_t i = 0; i < gk_json_count(files); i++) {
+            (void)printf("  %s\n", gk_json_string(gk_json_at(files, i), ""));
+        }
+        return GK_OK;
+    }
+    struct gk_json *json = gk_json_new_object();
+    (void)gk_json_set_string(json, "export", dir);
+    (void)gk_json_set(json, "files", gk_json_copy(files));
+    enum gk_status status = gk_print_json(cli, json, err);
+    gk_json_free(json);
+    return status;
+}
+
+enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
+{
+    struct gk_client *client = NULL;
+    struct gk_json *files = NULL;
+    const char *gpu = gk_options_get(&cli->options, "gpu");
+    struct gk_export_ask ask = {.ops = cli->options.operands,
+                                .op_count = cli->options.operand_count,
+                                .arch = gk_options_get(&cli->options, "arch"),
+                                .gpu = gpu && strcmp(gpu, "all") != 0 ? gpu : NULL,
+                                .out_dir = gk_options_get(&cli->options, "out")};
+    enum gk_status status = read_format(gk_options_get(&cli->options, "format"), &ask.format, err);
+    if (status == GK_OK && (!ask.arch || !ask.out_dir)) {
+        status = gk_fail(err, GK_USAGE, "%s is missing", ask.arch ? "--out DIR" : "--arch ARCH");
+    }
+    if (status == GK_OK) {
+        status = gk_client_open(cli, &client, err);
+    }
+    if (status == GK_OK) {
+        status = gk_export(client, &ask, &files, err);
+    }
+    if (status == GK_OK) {
+        status = print_files(cli, files, ask.out_dir, err);
+    }
+    gk_json_free(files);
+    gk_client_close(client);
+    return status;
+}

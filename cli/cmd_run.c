@@ -1,0 +1,160 @@
+/*
+ * gktune run: from a shapes file to verified winners in one command.
+ *
+ * Everything is checked before anything is stored. A private daemon and a worker are started where none serve; both
+ * are started again when they die. Ctrl-C once asks the daemon to judge what is there, twice stops: the job stays
+ * unfinished in the store and the same command goes on with it.
+ */
+#include "cli/crew.h"
+#include "cli/ending.h"
+#include "cli/export.h"
+#include "cli/follow.h"
+#include "cli/request.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupts++;
+}
+
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt};
+    (void)sigemptyset(&action.sa_mask);
+    /* no SA_RESTART: waits end early, so that the answer to Ctrl-C is prompt */
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+struct run {
+    struct gk_cli *cli;
+    struct gk_client *client;
+    struct gk_crew crew;
+    struct gk_follow follow;
+    struct gk_progress progress;
+    int64_t job;
+    bool finish_asked;
+};
+
+static enum gk_status ask_finish(struct run *run, struct gk_err *err)
+{
+    struct gk_json *body = gk_json_new_object();
+    (void)gk_json_set_int(body, "job", run->job);
+    run->finish_asked = true;
+    gk_progress_note(&run->progress, "interrupted: no new trials; the final round is run on what is "
+                                     "there (Ctrl-C again stops at once)");
+    enum gk_status status = gk_client_request(run->client, "finish", body, 0, NULL, err);
+    return status == GK_CONFLICT || status == GK_NOT_FOUND ? GK_OK : status; /* it had just ended */
+}
+
+static enum gk_status on_tick(void *context, struct gk_err *err)
+{
+    struct run *run = context;
+    if (interrupts >= 2) {
+        return gk_fail(err, GK_END, "stopped");
+    }
+    if (interrupts == 1 && !run->finish_asked) {
+        enum gk_status status = ask_finish(run, err);
+        if (status != GK_OK) {
+            return status;
+        }
+    }
+    return gk_crew_tick(&run->crew, run->follow.state.done, err);
+}
+
+/* Notes of the daemon (a device was lost, a trial was parked) are for the user; the rest is progress. */
+static enum gk_status on_event(void *context, const struct gk_json *event, struct gk_err *err)
+{
+    (void)err;
+    struct run *run = context;
+    if (strcmp(gk_json_get_string(event, "kind", ""), "note") == 0) {
+        gk_progress_note(&run->progress, "%s", gk_json_get_string(event, "text", ""));
+    }
+    return GK_OK;
+}
+
+static enum gk_status follow_job(struct run *run, const struct gk_request *request,
+                                 struct gk_err *err)
+{
+    gk_progress_init(&run->progress, run->cli);
+    enum gk_status status = gk_crew_start(&run->crew, run->cli, run->client, request,
+                                          &run->progress, err);
+    if (status == GK_OK) {
+        run->follow = (struct gk_follow){.client = run->client, .job = run->job,
+                                         .budget_trials = request->budget.trials,
+                                         .progress = &run->progress, .on_event = on_event,
+                                         .on_tick = on_tick, .context = run};
+        status = gk_follow(&run->follow, err);
+    }
+    gk_progress_end(&run->progress);
+    gk_crew_stop(&run->crew);
+    return status;
+}
+
+/* The rows of this job's ops, for every arch that its tasks ran on. */
+static enum gk_status export_job(struct run *run, const struct gk_request *request,
+                                 const char *folder, struct gk_err *err)
+{
+    struct gk_export_ask ask = {.out_dir = folder, .format = GK_EXPORT_HEADER, .job = run->job,
+                                .kernels = request->catalog};
+    return gk_export(run->client, &ask, NULL, err);
+}
+
+static enum gk_status run_stored(struct run *run, const struct gk_request *request,
+                                 struct gk_err *err)
+{
+    const char *folder = gk_options_get(&run->cli->options, "export");
+    enum gk_status status = follow_job(run, request, err);
+    if (status == GK_END) {
+        return gk_fail(err, GK_CANCELLED, "stopped; job %" PRId64 " is unfinished, the same command "
+                                          "goes on with it",
+                       run->job);
+    }
+    enum gk_status exported = GK_OK;
+    struct gk_err export_err = {0};
+    if (status == GK_OK && folder) {
+        exported = export_job(run, request, folder, &export_err);
+    }
+    if (status == GK_OK) {
+        status = gk_ending(run->cli, run->client, run->job,
+                           exported == GK_OK ? folder : NULL, err);
+    }
+    /* Without a single pick there is nothing to export, which gk_ending() has said better. */
+    if (exported != GK_OK && status == GK_OK) {
+        status = gk_fail(err, exported, "%s", export_err.text);
+    }
+    return status;
+}
+
+enum gk_status gk_cmd_run(struct gk_cli *cli, struct gk_err *err)
+{
+    struct run run = {.cli = cli};
+    struct gk_request request;
+    enum gk_status status = gk_request_init(&request, cli, true, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    struct gk_buf text = {0};
+    gk_request_budget_text(&request, &text);
+    (void)fprintf(stderr, "%s\n", gk_buf_text(&text));
+    gk_buf_fini(&text);
+    catch_interrupts();
+    status = gk_client_open(cli, &run.client, err);
+    if (status == GK_OK) {
+        status = gk_request_submit(&request, run.client, &run.job, err);
+    }
+    if (status == GK_OK) {
+        status = run_stored(&run, &request, err);
+    }
+    gk_client_close(run.client);
+    gk_request_fini(&request);
+    return status;
+}

@@ -1,0 +1,299 @@
+/*
+ * gktune space: how many configs a problem has, which, and why a config is not among them. No daemon, no device:
+ * the built-in description of the emulated device answers, or that of --arch.
+ */
+#include "cli/command.h"
+#include "cli/table.h"
+#include "search/space.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A value as written on the line: a number, true, false, JSON in brackets, or a word. */
+static struct gk_json *value_of(const char *text, struct gk_err *err)
+{
+    char *end = NULL;
+    errno = 0;
+    long long whole = strtoll(text, &end, 10);
+    if (end != text && *end == '\0' && errno == 0) {
+        return gk_json_new_int(whole);
+    }
+    double real = strtod(text, &end);
+    if (end != text && *end == '\0' && isfinite(real)) {
+        return gk_json_new_real(real);
+    }
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
+        return gk_json_new_bool(text[0] == 't');
+    }
+    if (text[0] == '[' || text[0] == '{') {
+        struct gk_json *json = NULL;
+        return gk_json_parse(text, strlen(text), "--shape", &json, err) == GK_OK ? json : NULL;
+    }
+    return gk_json_new_string(text);
+}
+
+/* Bytes of the value that begins here: to the next comma outside of brackets. */
+static size_t value_size(const char *text)
+{
+    int depth = 0;
+    size_t i = 0;
+    for (; text[i] != '\0' && (depth > 0 || text[i] != ','); i++) {
+        depth += text[i] == '[' || text[i] == '{';
+        depth -= text[i] == ']' || text[i] == '}';
+    }
+    return i;
+}
+
+static enum gk_status parse_shape(const char *text, struct gk_json **fields_out,
+                                  struct gk_err *err)
+{
+    struct gk_json *fields = gk_json_new_object();
+    enum gk_status status = GK_OK;
+    while (*text != '\0' && status == GK_OK) {
+        size_t name = strcspn(text, "=,"), size = 0;
+        if (name == 0 || text[name] != '=') {
+            status = gk_fail(err, GK_USAGE, "--shape: '%s' is not FIELD=VALUE,..", text);
+            break;
+        }
+        size = value_size(text + name + 1);
+        char *key = gk_strndup(text, name), *value = gk_strndup(text + name + 1, size);
+        struct gk_err parse = {0};
+        struct gk_json *json = key && value ? value_of(value, &parse) : NULL;
+        if (parse.status != GK_OK) {
+            status = gk_fail(err, GK_USAGE, "%s", parse.text);
+        } else if (!json) {
+            status = gk_fail(err, GK_NOMEM, "out of memory");
+        } else if (gk_json_get(fields, key)) {
+            status = gk_fail(err, GK_USAGE, "--shape: field '%s' is given twice", key);
+            gk_json_free(json);
+        } else {
+            (void)gk_json_set(fields, key, json);
+        }
+        free(key);
+        free(value);
+        text += name + 1 + size;
+        text += *text == ',';
+    }
+    if (status != GK_OK) {
+        gk_json_free(fields);
+        return status;
+    }
+    *fields_out = fields;
+    return GK_OK;
+}
+
+/* What --shape, --arch and the operand describe, ready to be asked. */
+struct question {
+    struct gk_catalog *catalog;
+    const struct gk_op *op;
+    struct gk_problem problem;
+    struct gk_device_props dev;
+    struct gk_space_def def;
+};
+
+static void question_fini(struct question *q)
+{
+    gk_space_def_fini(&q->def);
+    gk_problem_fini(&q->problem);
+    gk_catalog_destroy(q->catalog);
+}
+
+static enum gk_status choose_op(struct question *q, const char *what, struct gk_err *err)
+{
+    q->op = gk_catalog_find(q->catalog, what);
+    if (!q->op && gk_catalog_op_count(q->catalog) == 1) {
+        q->op = gk_catalog_op(q->catalog, 0); /* of a kernel.json, or a family of one */
+    }
+    if (!q->op) {
+        struct gk_op_lookup lookup = gk_catalog_lookup(q->catalog);
+        return gk_fail(err, GK_USAGE, "family '%s' has several ops; name one of %s", what,
+                       lookup.names(lookup.context));
+    }
+    return GK_OK;
+}
+
+static enum gk_status question_init(struct question *q, struct gk_cli *cli, struct gk_err *err)
+{
+    const char *what = cli->options.operands[0], *arch = gk_options_get(&cli->options, "arch"),
+               *shape = gk_options_get(&cli->options, "shape");
+    struct gk_json *fields = NULL;
+    struct gk_diag diag;
+    gk_diag_init(&diag);
+    enum gk_status status = gk_device_props_builtin(arch ? arch : "emu-sm_80", &q->dev, err);
+    if (status != GK_OK) {
+        goto out;
+    }
+    if (!shape) {
+        status = gk_fail(err, GK_USAGE, "--shape FIELD=VALUE,.. is missing, as in --shape "
+                                        "M=16,N=4096,K=4096");
+        goto out;
+    }
+    status = gk_load_catalog(cli, what, &q->catalog, err);
+    if (status == GK_OK) {
+        status = choose_op(q, what, err);
+    }
+    if (status == GK_OK) {
+        status = parse_shape(shape, &fields, err);
+    }
+    if (status != GK_OK) {
+        goto out;
+    }
+    status = gk_problem_from_json(&q->op->fields, fields, "--shape", &q->problem, &diag);
+    if (status != GK_OK) {
+        (void)gk_diag_status(&diag, err);
+        goto out;
+    }
+    status = gk_catalog_space(q->op, &q->problem, &q->dev, &q->def, err);
+out:
+    gk_json_free(fields);
+    gk_diag_fini(&diag);
+    return status;
+}
+
+static struct gk_json *head_json(const struct question *q)
+{
+    struct gk_json *json = gk_json_new_object();
+    (void)gk_json_set_string(json, "op", q->op->fields.op);
+    (void)gk_json_set_string(json, "problem", q->problem.canonical);
+    (void)gk_json_set_string(json, "arch", q->dev.arch);
+    return json;
+}
+
+#define REJECTS_MAX 64
+
+static enum gk_status print_count(struct gk_cli *cli, const struct question *q, struct gk_err *err)
+{
+    struct gk_space_reject rejects[REJECTS_MAX];
+    uint64_t legal = 0, raw = 0;
+    uint32_t count = 0;
+    enum gk_status status = gk_space_tally(&q->def, &legal, &raw, rejects, REJECTS_MAX, &count, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    if (cli->json) {
+        struct gk_json *json = head_json(q), *list = gk_json_new_array();
+        (void)gk_json_set_int(json, "legal", (int64_t)legal);
+        (void)gk_json_set_int(json, "raw", (int64_t)raw);
+        for (uint32_t i = 0; i < count; i++) {
+            struct gk_json *one = gk_json_new_object();
+            (void)gk_json_set_string(one, "template", rejects[i].template_name);
+            (void)gk_json_set_string(one, "constraint", rejects[i].constraint);
+            (void)gk_json_set_int(one, "cut", (int64_t)rejects[i].cut);
+            (void)gk_json_push(list, one);
+        }
+        (void)gk_json_set(json, "rejects", list);
+        status = gk_print_json(cli, json, err);
+        gk_json_free(json);
+        return status;
+    }
+    struct gk_table table;
+    struct gk_buf out = {0};
+    gk_buf_printf(&out, "%" PRIu64 " legal configs of %" PRIu64 " points: %s on %s\n", legal, raw,
+                  q->problem.canonical, q->dev.arch);
+    if (count > 0) {
+        gk_table_init(&table, "cut by|>points|template");
+        for (uint32_t i = 0; i < count; i++) {
+            gk_table_cell(&table, "  %s", rejects[i].constraint);
+            gk_table_cell(&table, "%" PRIu64, rejects[i].cut);
+            gk_table_cell(&table, "%s", rejects[i].template_name);
+        }
+        gk_table_render(&table, &out);
+        gk_table_fini(&table);
+    }
+    (void)fputs(gk_buf_text(&out), stdout);
+    gk_buf_fini(&out);
+    return GK_OK;
+}
+
+static enum gk_status print_list(struct gk_cli *cli, const struct question *q, struct gk_err *err)
+{
+    struct gk_space *space = NULL;
+    enum gk_status status = gk_space_create(&q->def, &space, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    struct gk_json *json = cli->json ? head_json(q) : NULL;
+    struct gk_json *list = cli->json ? gk_json_new_array() : NULL;
+    for (uint32_t i = 0; i < gk_space_count(space); i++) {
+        struct gk_config config;
+        gk_space_config(space, i, &config);
+        char *text = gk_config_text(&q->def.trees[gk_space_tree_of(space, i)], &config);
+        if (!text) {
+            status = gk_fail(err, GK_NOMEM, "out of memory");
+            break;
+        }
+        if (cli->json) {
+            (void)gk_json_push(list, gk_json_new_string(text));
+        } else {
+            (void)puts(text);
+        }
+        free(text);
+    }
+    if (cli->json) {
+        (void)gk_json_set(json, "configs", list);
+        if (status == GK_OK) {
+            status = gk_print_json(cli, json, err);
+        }
+    }
+    gk_json_free(json);
+    gk_space_destroy(space);
+    return status;
+}
+
+/* Exit 0 for a legal config and for one that is explained to be illegal: both are answers. */
+static enum gk_status print_why(struct gk_cli *cli, const struct question *q, const char *text,
+                                struct gk_err *err)
+{
+    struct gk_config config = {0};
+    uint32_t tree = 0;
+    enum gk_status status = gk_config_from_text(&q->def, text, &config, &tree, err);
+    if (status != GK_OK) {
+        return gk_fail_in(err, status, "--why");
+    }
+    struct gk_buf derived = {0};
+    struct gk_err why = {0};
+    enum gk_status legal = gk_space_why(&q->def, &config, &derived, &why);
+    if (legal != GK_OK && legal != GK_INPUT && legal != GK_RANGE) {
+        gk_buf_fini(&derived);
+        return gk_fail(err, legal, "%s", why.text);
+    }
+    if (cli->json) {
+        struct gk_json *json = head_json(q);
+        (void)gk_json_set_string(json, "config", text);
+        (void)gk_json_set_bool(json, "legal", legal == GK_OK);
+        if (legal != GK_OK) {
+            (void)gk_json_set_string(json, "why", why.text);
+        }
+        (void)gk_json_set_string(json, "derived", gk_buf_text(&derived));
+        status = gk_print_json(cli, json, err);
+        gk_json_free(json);
+    } else {
+        (void)printf("%s: %s\n%s", text, legal == GK_OK ? "legal" : why.text,
+                     gk_buf_text(&derived));
+    }
+    gk_buf_fini(&derived);
+    return status;
+}
+
+enum gk_status gk_cmd_space(struct gk_cli *cli, struct gk_err *err)
+{
+    const struct gk_options *options = &cli->options;
+    const char *why = gk_options_get(options, "why");
+    bool list = gk_options_has(options, "list"), count = gk_options_has(options, "count");
+    if ((why != NULL) + list + count > 1) {
+        return gk_fail(err, GK_USAGE, "--count, --list and --why: one of them at a time");
+    }
+    struct question q = {0};
+    enum gk_status status = question_init(&q, cli, err);
+    if (status == GK_OK) {
+        status = why    ? print_why(cli, &q, why, err)
+                 : list ? print_list(cli, &q, err)
+                        : print_count(cli, &q, err);
+    }
+    question_fini(&q);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* gktune trials: every trial of a job, and why it failed. */
+#include "cli/listing.h"
+
+#include <string.h>
+
+#define MESSAGE_BYTES 100 /* of a failure's message in a cell; --json has all of it */
+
+static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row)
+{
+    (void)cli;
+    const char *failure = gk_json_get_string(row, "failure", "-");
+    const char *message = gk_json_get_string(row, "message", "");
+    int size = (int)strcspn(message, "\n");
+    bool cut = size > MESSAGE_BYTES || message[size] != '\0';
+    gk_cell_int(table, row, "trial");
+    gk_cell_int(table, row, "task");
+    gk_cell_text(table, row, "state");
+    gk_cell_time(table, row, "time_ns");
+    gk_cell_text(table, row, "stage");
+    gk_table_cell(table, "%s", failure);
+    gk_cell_text(table, row, "config");
+    gk_table_cell(table, "%.*s%s", size > MESSAGE_BYTES ? MESSAGE_BYTES : size, message,
+                  cut ? " ..." : "");
+}
+
+enum gk_status gk_cmd_trials(struct gk_cli *cli, struct gk_err *err)
+{
+    struct gk_client *client = NULL;
+    int64_t job = 0;
+    enum gk_status status = gk_parse_job(cli->options.operands[0], &job, err);
+    if (status == GK_OK) {
+        status = gk_client_open(cli, &client, err);
+    }
+    if (status == GK_OK) {
+        bool failed = gk_options_has(&cli->options, "failed");
+        struct gk_json *body = gk_json_new_object();
+        (void)gk_json_set_int(body, "job", job);
+        (void)gk_json_set_bool(body, "failed", failed);
+        status = gk_listing(cli, client, "trials", body, "trials",
+                            ">trial|>task|state|>time|stage|failure|config|message", cells,
+                            failed ? "no failed trials" : "no trials yet", err);
+    }
+    gk_client_close(client);
+    return status;
+}

@@ -1,0 +1,118 @@
+/* Listings: see listing.h. */
+#include "cli/listing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct listing {
+    struct gk_cli *cli;
+    struct gk_table table;
+    struct gk_json *rows; /* with --json */
+    gk_listing_cells cells;
+};
+
+static enum gk_status take_row(void *context, const struct gk_json *row, struct gk_err *err)
+{
+    struct listing *listing = context;
+    if (!listing->rows) {
+        listing->cells(listing->cli, &listing->table, row);
+        return GK_OK;
+    }
+    if (!gk_json_push(listing->rows, gk_json_copy(row))) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    return GK_OK;
+}
+
+enum gk_status gk_listing(struct gk_cli *cli, struct gk_client *client, const char *verb,
+                          struct gk_json *body, const char *list, const char *head,
+                          gk_listing_cells cells, const char *none, struct gk_err *err)
+{
+    struct listing listing = {.cli = cli, .cells = cells};
+    listing.rows = cli->json ? gk_json_new_array() : NULL;
+    gk_table_init(&listing.table, head);
+    enum gk_status status = gk_client_pages(client, verb, body, list, take_row, &listing, err);
+    if (status == GK_OK && cli->json) {
+        struct gk_json *json = gk_json_new_object();
+        (void)gk_json_set(json, list, listing.rows);
+        listing.rows = NULL;
+        status = gk_print_json(cli, json, err);
+        gk_json_free(json);
+    } else if (status == GK_OK && gk_table_rows(&listing.table) == 0) {
+        (void)fprintf(stderr, "%s\n", none);
+    } else if (status == GK_OK) {
+        struct gk_buf out = {0};
+        gk_table_render(&listing.table, &out);
+        status = gk_buf_status(&out, err);
+        (void)fputs(gk_buf_text(&out), stdout);
+        gk_buf_fini(&out);
+    }
+    gk_json_free(listing.rows);
+    gk_table_fini(&listing.table);
+    return status;
+}
+
+void gk_cell_text(struct gk_table *table, const struct gk_json *row, const char *key)
+{
+    gk_table_cell(table, "%s", gk_json_get_string(row, key, "-"));
+}
+
+void gk_cell_int(struct gk_table *table, const struct gk_json *row, const char *key)
+{
+    const struct gk_json *value = gk_json_get(row, key);
+    if (gk_json_is(value, GK_JSON_INT)) {
+        gk_table_cell(table, "%" PRId64, gk_json_int(value, 0));
+    } else {
+        gk_table_cell(table, "-");
+    }
+}
+
+void gk_cell_time(struct gk_table *table, const struct gk_json *row, const char *key)
+{
+    char text[32];
+    gk_time_text(gk_json_get_real(row, key, 0), text);
+    gk_table_cell(table, "%s", text);
+}
+
+void gk_cell_problem(struct gk_table *table, const struct gk_json *row)
+{
+    const char *problem = gk_json_get_string(row, "problem", "-");
+    const char *brace = strchr(problem, '{');
+    struct gk_buf text = {0};
+    /* {"K":64,"dtype":"f16"} as K=64 dtype=f16: what a shapes file said */
+    for (const char *p = brace ? brace : problem; *p; p++) {
+        if (*p == ':') {
+            gk_buf_putc(&text, '=');
+        } else if (*p == ',') {
+            gk_buf_putc(&text, ' ');
+        } else if (!strchr("\"{}", *p)) {
+            gk_buf_putc(&text, *p);
+        }
+    }
+    gk_table_cell(table, "%s", gk_buf_text(&text));
+    gk_buf_fini(&text);
+}
+
+void gk_cell_ratio(struct gk_table *table, double over, double under)
+{
+    if (over > 0 && under > 0) {
+        gk_table_cell(table, "%.3fx", over / under);
+    } else {
+        gk_table_cell(table, "-");
+    }
+}
+
+const struct gk_json *gk_job_of(const struct gk_json *reply)
+{
+    const struct gk_json *job = gk_json_get(reply, "job");
+    return gk_json_is(job, GK_JSON_OBJECT) ? job : reply;
+}
+
+bool gk_job_ended(const struct gk_json *job)
+{
+    const char *state = gk_json_get_string(job, "state", "");
+    return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 ||
+           strcmp(state, "cancelled") == 0;
+}

@@ -1,0 +1,32 @@
+/* Listings of the daemon as a table or as JSON: what jobs, trials, best and workers share. */
+#ifndef GK_CLI_LISTING_H
+#define GK_CLI_LISTING_H
+
+#include "cli/client.h"
+#include "cli/table.h"
+
+/* Adds one row's cells to the table. */
+typedef void (*gk_listing_cells)(struct gk_cli *cli, struct gk_table *table,
+                                 const struct gk_json *row);
+
+/* Asks `verb` with body (taken), prints all pages. With --json {list: [rows]}; else a table with `head`, or the
+ * text `none` on stderr when there is no row. */
+enum gk_status gk_listing(struct gk_cli *cli, struct gk_client *client, const char *verb,
+                          struct gk_json *body, const char *list, const char *head,
+                          gk_listing_cells cells, const char *none, struct gk_err *err);
+
+/* A member as text for a cell: "-" when absent or null. */
+void gk_cell_text(struct gk_table *table, const struct gk_json *row, const char *key);
+void gk_cell_int(struct gk_table *table, const struct gk_json *row, const char *key);
+void gk_cell_time(struct gk_table *table, const struct gk_json *row, const char *key);
+/* Problem without its op and braces, for a column that stands beside the op's. */
+void gk_cell_problem(struct gk_table *table, const struct gk_json *row);
+/* "1.32x" of two times; "-" when one is missing. */
+void gk_cell_ratio(struct gk_table *table, double over, double under);
+
+/* The job's object of a reply of `show` or `jobs`. */
+const struct gk_json *gk_job_of(const struct gk_json *reply);
+/* True for done, failed and cancelled. */
+bool gk_job_ended(const struct gk_json *job);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * What `run` and `submit` ask for, checked in full before anything is stored: catalog, problems, budget,
+ * strategy, devices or archs.
+ */
+#ifndef GK_CLI_REQUEST_H
+#define GK_CLI_REQUEST_H
+
+#include "cli/client.h"
+
+#define GK_DEVICES_MAX 16 /* of one command */
+
+struct gk_request {
+    const char *what; /* as written on the line */
+    struct gk_catalog *catalog;
+    struct gk_shapes shapes;
+    struct gk_bundle bundle;
+    struct gk_budget budget;
+    const char *strategy; /* a name of search/strategy.h */
+    int64_t seed, priority;
+    char devices[GK_DEVICES_MAX][64]; /* run: where, in full ("emu:sm_80"); submit: none */
+    uint32_t device_count;
+    struct gk_json *archs;      /* submit: list, or the text "all"; run: NULL */
+    struct gk_json *incumbents; /* --from; NULL */
+    bool fresh, wait;
+};
+
+/* Reads options of `run` or `submit`. Every mistake of the shapes file and every problem that no template serves is
+ * in err at once. Warnings (merged duplicates, the emulated device instead of a GPU) go to stderr. */
+enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, bool is_run,
+                               struct gk_err *err);
+void gk_request_fini(struct gk_request *request);
+/* "12 problems x 1 device x 200 trials = 2400 trials ..." */
+void gk_request_budget_text(const struct gk_request *request, struct gk_buf *out);
+/* Puts the bundle and submits; *job_out. Warnings of the daemon go to stderr. */
+enum gk_status gk_request_submit(const struct gk_request *request, struct gk_client *client,
+                                 int64_t *job_out, struct gk_err *err);
+
+#endif

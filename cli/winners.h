@@ -1,0 +1,26 @@
+/*
+ * A job with its tasks and picks: what `show` prints and `run` ends with.
+ */
+#ifndef GK_CLI_WINNERS_H
+#define GK_CLI_WINNERS_H
+
+#include "cli/client.h"
+
+struct gk_winners {
+    struct gk_json *job;   /* object of the job */
+    struct gk_json *tasks; /* array of tasks */
+    struct gk_json *picks; /* array of pick rows of the job's problems, archs and gpus */
+};
+
+enum gk_status gk_winners_load(struct gk_client *client, int64_t job,
+                               struct gk_winners *winners_out, struct gk_err *err);
+void gk_winners_fini(struct gk_winners *winners);
+/* The pick of a task; NULL if it has none. */
+const struct gk_json *gk_winners_pick(const struct gk_winners *winners, const struct gk_json *task);
+/* Tasks without a pick. */
+uint32_t gk_winners_without(const struct gk_winners *winners);
+void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out); /* one line */
+void gk_winners_table(const struct gk_winners *winners, struct gk_buf *out);
+struct gk_json *gk_winners_json(const struct gk_winners *winners); /* NULL when out of memory */
+
+#endif

@@ -1,0 +1,1 @@
+gk_test(test_blob_text LIBS gk_cli)
