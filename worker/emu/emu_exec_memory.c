@@ -133,7 +133,8 @@ static void lane_params(struct emu_warp *warp, const struct emu_insn *insn,
 static int load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     uint32_t vec = insn->vec ? insn->vec : 1, bytes = ptx_type_bytes(insn->type);
-    uint32_t shape = SHAPE(bytes, insn->width[0], ptx_type_is_signed(insn->type));
+    uint32_t shape =
+        SHAPE(bytes, (uint32_t)insn->width[0], (uint32_t)ptx_type_is_signed(insn->type));
     struct emu_reach access;
 
     if (insn->space == EMU_PARAM_LOCAL) {
