@@ -136,10 +136,9 @@ static void run_launch(struct plan_run *run, const struct gk_plan_launch *planne
     gk_emu_module_unload(module);
 }
 
-void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const char *what)
+void plan_run_upload(struct plan_run *run, const struct gk_plan *plan)
 {
     struct gk_err err;
-    uint64_t workspaces[GK_WORKSPACES_MAX] = {0};
 
     for (uint32_t i = 0; i < plan->op->tensor_count; i++) {
         /* Outputs are uploaded and then marked: what is left unwritten keeps the fill. */
@@ -151,6 +150,14 @@ void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const c
             }
         }
     }
+}
+
+void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const char *what)
+{
+    struct gk_err err;
+    uint64_t workspaces[GK_WORKSPACES_MAX] = {0};
+
+    plan_run_upload(run, plan);
     for (uint32_t i = 0; i < plan->template_->workspace_count; i++) {
         if (plan->workspaces[i].present) {
             assert_ok(gk_emu_alloc(run->emu, plan->workspaces[i].def->name,

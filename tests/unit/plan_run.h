@@ -24,7 +24,9 @@ void plan_run_init(struct plan_run *run, struct gk_emu *emu, const struct gk_cat
 void plan_run_fini(struct plan_run *run);
 /* Bytes of a tensor's host buffer: its span. */
 size_t plan_run_bytes(const struct gk_plan *plan, uint32_t tensor);
-/* Uploads `in` and `inout` tensors, runs every present launch, downloads `out` and `inout`. Output
+/* Host buffers to the device; outputs count as unwritten afterwards. */
+void plan_run_upload(struct plan_run *run, const struct gk_plan *plan);
+/* Uploads, runs every present launch, downloads `out` and `inout`. Output
  * bytes that the kernel did not write keep the host's fill. */
 void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const char *what);
 /* Runs the reference's plan over the tensors uploaded before and copies the pairs of `tensor`. */

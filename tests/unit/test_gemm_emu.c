@@ -30,6 +30,8 @@
 #define ACT_NONE        0
 #define ACT_GELU        1
 #define ACT_SILU        2
+#define ACT_SILU_GATE   3
+#define SCALE_BLOCK128  2
 
 static struct gk_catalog *catalog;
 static const struct gk_op *op;
@@ -75,6 +77,13 @@ static double load_number(const unsigned char *at, enum gk_dtype dtype)
 {
     uint16_t half;
     float full;
+    if (dtype == GK_E4M3) {
+        int code = *at & 127;
+        double size = code == 127 ? NAN
+                      : code < 8  ? ldexp(code, -9)
+                                  : ldexp(8 + code % 8, code / 8 - 10);
+        return *at & 128 ? -size : size;
+    }
     memcpy(&half, at, sizeof half);
     if (dtype == GK_BF16) {
         return (double)float_of_bits((uint32_t)half << 16);
@@ -186,8 +195,53 @@ static void fill_inputs(const struct gk_plan *plan, struct plan_run *run, uint64
                               e / cols % rows * t->strides[t->rank - 2] +
                               (t->rank == 3 ? e / cols / rows * t->strides[0] : 0);
             double x = ((double)gk_prng_below(&prng, 257) - 128) / 64;
+            if (t->dtype == GK_E4M3) { /* any code but the two NaN */
+                unsigned code = (unsigned)gk_prng_below(&prng, 254);
+                run->host[i][element] = (unsigned char)(code < 127 ? code : code + 1);
+                continue;
+            }
             store_number(run->host[i] + (size_t)element * gk_dtype_bytes(t->dtype), t->dtype, x);
         }
+    }
+}
+
+/* Factor of the product at k that the scale tensors give. */
+static double scale_of(const struct gk_problem *problem, const struct gk_plan *plan,
+                       const struct plan_run *run, int64_t batch, int64_t matrix, int64_t m,
+                       int64_t n, int64_t k)
+{
+    struct view a = view_of(plan, run, "A_scale"), b = view_of(plan, run, "B_scale");
+    bool blocks = field(problem, "scale") == SCALE_BLOCK128;
+    return !a.tensor ? 1
+           : blocks  ? at(a, batch, m, k / 128) * at(b, matrix, n / 128, k / 128)
+                     : at(a, batch, 0, 0) * at(b, matrix, 0, 0);
+}
+
+/* alpha A B + bias at one column of the product, before beta and activation. */
+static void product_at(const struct gk_problem *problem, const struct gk_plan *plan,
+                       const struct plan_run *run, int64_t batch, int64_t m, int64_t n,
+                       double pair[2])
+{
+    struct view a = view_of(plan, run, "A"), b = view_of(plan, run, "B");
+    struct view bias = view_of(plan, run, "bias_row");
+    bool a_along_k = field(problem, "a_along_k"), b_along_k = field(problem, "b_along_k");
+    double alpha = real_field(problem, "alpha");
+    int64_t groups = field(problem, "groups"), group = m / (field(problem, "M") / groups);
+    int64_t matrix = batch * groups + group;
+    pair[0] = pair[1] = 0;
+    for (int64_t k = 0; k < field(problem, "K"); k++) {
+        double x = a_along_k ? at(a, batch, m, k) : at(a, batch, k, m);
+        double y = b_along_k ? at(b, matrix, n, k) : at(b, matrix, k, n);
+        double term = alpha * x * y * scale_of(problem, plan, run, batch, matrix, m, n, k);
+        pair[0] += term;
+        pair[1] += fabs(term);
+    }
+    if (bias.tensor) {
+        int64_t element = group * field(problem, "N") + n;
+        double x = load_number(bias.bytes + (size_t)element * gk_dtype_bytes(bias.tensor->dtype),
+                               bias.tensor->dtype);
+        pair[0] += x;
+        pair[1] += fabs(x);
     }
 }
 
@@ -196,34 +250,27 @@ static void expected(const struct gk_problem *problem, const struct gk_plan *pla
                      const struct plan_run *run, int64_t batch, int64_t m, int64_t n,
                      double pair[2])
 {
-    struct view a = view_of(plan, run, "A"), b = view_of(plan, run, "B");
-    struct view c_in = view_of(plan, run, "C_in"), bias = view_of(plan, run, "bias_row");
-    bool a_along_k = field(problem, "a_along_k"), b_along_k = field(problem, "b_along_k");
-    double sum = 0, magnitude = 0;
-    for (int64_t k = 0; k < field(problem, "K"); k++) {
-        double x = a_along_k ? at(a, batch, m, k) : at(a, batch, k, m);
-        double y = b_along_k ? at(b, batch, n, k) : at(b, batch, k, n);
-        sum += x * y;
-        magnitude += fabs(x * y);
-    }
-    sum *= real_field(problem, "alpha");
-    magnitude *= fabs(real_field(problem, "alpha"));
+    struct view c_in = view_of(plan, run, "C_in");
+    int64_t act = field(problem, "act");
+    double other[2];
+    product_at(problem, plan, run, batch, m, n, pair);
     if (c_in.tensor) {
         double x = real_field(problem, "beta") * at(c_in, batch, m, n);
-        sum += x;
-        magnitude += fabs(x);
+        pair[0] += x;
+        pair[1] += fabs(x);
     }
-    if (bias.tensor) {
-        double x = load_number(bias.bytes + (size_t)n * gk_dtype_bytes(bias.tensor->dtype),
-                               bias.tensor->dtype);
-        sum += x;
-        magnitude += fabs(x);
+    double sum = pair[0], silu = sum / (1 + exp(-sum));
+    if (act == ACT_GELU) {
+        pair[0] = 0.5 * sum * erfc(-sum / sqrt(2.0));
+        pair[1] *= 1.13;
+    } else if (act == ACT_SILU) {
+        pair[0] = silu;
+        pair[1] *= 1.10;
+    } else if (act == ACT_SILU_GATE) {
+        product_at(problem, plan, run, batch, m, n + field(problem, "n_out"), other);
+        pair[0] = silu * other[0];
+        pair[1] = 1.10 * pair[1] * fabs(other[0]) + fabs(silu) * other[1];
     }
-    int64_t act = field(problem, "act");
-    pair[0] = act == ACT_GELU   ? 0.5 * sum * erfc(-sum / sqrt(2.0))
-              : act == ACT_SILU ? sum / (1 + exp(-sum))
-                                : sum;
-    pair[1] = magnitude * (act == ACT_GELU ? 1.13 : act == ACT_SILU ? 1.10 : 1.0);
 }
 
 static void check_output(const struct gk_problem *problem, const struct gk_plan *plan,
@@ -397,6 +444,43 @@ static void sampled_configs(void **state)
     bench_fini(&bench);
 }
 
+/* What no template computes yet, the reference does. */
+static void reference_alone(void **state)
+{
+    static const char *const TEXTS[] = {
+        "gemm{\"K\":70,\"M\":20,\"N\":24,\"act\":\"silu_gate\",\"bias\":true}",
+        "gemm{\"K\":40,\"M\":24,\"N\":18,\"batch\":2,\"bias\":true,\"groups\":3,\"trans\":\"NN\"}",
+        "gemm{\"K\":64,\"M\":17,\"N\":33,\"dtype\":\"e4m3\"}",
+        "gemm{\"K\":64,\"M\":16,\"N\":19,\"batch\":2,\"dtype\":\"e4m3\",\"groups\":2,"
+        "\"scale\":\"tensor\"}",
+        "gemm{\"K\":300,\"M\":9,\"N\":140,\"batch\":2,\"dtype\":\"e4m3\",\"dtype_out\":\"f32\","
+        "\"scale\":\"block128\"}",
+    };
+    (void)state;
+    if (!nvrtc_for_tests_available()) {
+        skip();
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TEXTS); i++) {
+        struct gk_emu_options options = {.target = "sm_80"};
+        struct bench bench = {0};
+        struct gk_emu *emu = NULL;
+        struct gk_plan plan;
+        struct plan_run run;
+        struct gk_err err;
+        assert_ok(gk_problem_from_text(&op->fields, TEXTS[i], &bench.problem, &err), err);
+        assert_ok(gk_plan_reference(op, &bench.problem, &dev, &plan, &err), err);
+        assert_ok(gk_emu_create(&options, &emu, &err), err);
+        plan_run_init(&run, emu, catalog, &plan, FILL);
+        fill_inputs(&plan, &run, i);
+        plan_run_upload(&run, &plan);
+        make_pairs(&bench, &plan, &run, TEXTS[i]);
+        plan_run_fini(&run);
+        gk_emu_destroy(emu);
+        gk_plan_fini(&plan);
+        bench_fini(&bench);
+    }
+}
+
 /* What the problem's fields may ask for and this template cannot do is refused by a name. */
 static void refusals_are_named(void **state)
 {
@@ -490,7 +574,7 @@ static void example_shapes_load(void **state)
     }
 }
 
-#define OTHER_TESTS 3
+#define OTHER_TESTS 4
 
 int main(void)
 {
@@ -498,6 +582,7 @@ int main(void)
         cmocka_unit_test(refusals_are_named),
         cmocka_unit_test(every_problem_has_a_default),
         cmocka_unit_test(example_shapes_load),
+        cmocka_unit_test(reference_alone),
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
         tests[i + OTHER_TESTS] = (struct CMUnitTest){.name = PROBLEMS[i],
