@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/buf.h"
@@ -168,6 +169,7 @@ int main(int argc, char **argv)
     struct gk_buf state = {0}, endpoint = {0};
     bool ends = false;
     (void)signal(SIGPIPE, SIG_IGN); /* a known signal */
+    (void)umask(077);               /* store, blobs and socket are the owner's alone */
     enum gk_status status = gk_hash_setup(&err);
     if (status == GK_OK) {
         status = parse(argc, argv, &options, &ends, &err);

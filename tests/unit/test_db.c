@@ -1,0 +1,319 @@
+/* The store: what goes in comes out, what is damaged is seen, what is old is migrated. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "db/db.h"
+
+static char folder[64];
+
+static char *path_of(const char *name)
+{
+    char *path = gk_asprintf("%s/%s", folder, name);
+    assert_non_null(path);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/gktest_db_XXXXXX");
+    return mkdtemp(folder) && gk_hash_setup(NULL) == GK_OK ? 0 : -1;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a.db", "b.db", "c.db", "old.db", "text.db"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
+        for (int k = 0; k < 3; k++) {
+            char *path = gk_asprintf("%s/%s%s", folder, names[i], k == 0 ? "" : k == 1 ? "-wal" : "-journal");
+            (void)unlink(path); /* most do not exist */
+            free(path);
+        }
+    }
+    return rmdir(folder);
+}
+
+static struct gk_db *open_store(const char *name)
+{
+    struct gk_db *db = NULL;
+    struct gk_err err = {0};
+    char *path = path_of(name);
+    if (gk_db_open(path, true, &db, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    free(path);
+    return db;
+}
+
+static struct gk_json *parse(const char *text)
+{
+    struct gk_json *json = NULL;
+    struct gk_err err = {0};
+    if (gk_json_parse(text, strlen(text), "a test", &json, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    return json;
+}
+
+/* A job with one task and one recorded trial. */
+static int64_t fill(struct gk_db *db)
+{
+    int64_t job = 0, task = 0, trial = 0, problem = 0, event = 0;
+    struct gk_json *row = parse("{}");
+    assert_int_equal(gk_db_bundle_put(db, "b1", row, row, 5, NULL), GK_OK);
+    gk_json_free(row);
+    row = parse("{\"submit_id\":\"s\",\"spec_key\":\"k\",\"what\":\"w\",\"ops\":[\"op\"],\"bundle\":\"b1\",\"archs\":[],"
+                "\"private_ok\":true,\"budget_trials\":4,\"budget_s\":0.0,\"strategy\":\"random\",\"seed\":1,\"priority\":0,"
+                "\"policy\":\"cold-graph\",\"state\":\"searching\",\"finishing\":false,\"created_ms\":9,\"problems\":1,"
+                "\"tasks\":1,\"done\":0,\"trials\":0,\"failed\":0}");
+    assert_int_equal(gk_db_job_insert(db, row, &job, NULL), GK_OK);
+    gk_json_free(row);
+    assert_int_equal(gk_db_problem_put(db, "op", "op{\"N\":1}", &problem, NULL), GK_OK);
+    char text[256];
+    (void)snprintf(text, sizeof text, "{\"job\":%d,\"problem\":%d,\"arch\":\"sm_80\",\"gpu\":\"g\",\"nvrtc\":\"13\",\"state\":\"searching\","
+                   "\"trials\":0,\"verified\":0,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}", (int)job, (int)problem);
+    row = parse(text);
+    assert_int_equal(gk_db_task_insert(db, row, &task, NULL), GK_OK);
+    gk_json_free(row);
+    (void)snprintf(text, sizeof text, "{\"job\":%d,\"task\":%d,\"seq\":0,\"batch\":0,\"template\":\"t\",\"template_hash\":\"h\",\"config\":\"t{}\","
+                   "\"config_id\":\"c1\",\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":9}", (int)job, (int)task);
+    row = parse(text);
+    assert_int_equal(gk_db_trial_insert(db, row, &trial, NULL), GK_OK);
+    gk_json_free(row);
+    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":1234.5,\"compile_ns\":1.0,\"verify_ns\":2.0,\"measure_ns\":3.0,"
+                "\"samples_ns\":[1.0,2.0],\"environment\":{\"driver\":\"x\"}}");
+    assert_int_equal(gk_db_trial_record(db, trial, 0, 11, "recorded", row, NULL), GK_OK);
+    gk_json_free(row);
+    assert_int_equal(gk_db_count(db, job, task, 1, 0, 6.0, NULL), GK_OK);
+    assert_int_equal(gk_db_event_add(db, job, 12, "note", row = parse("{\"text\":\"x\"}"), &event, NULL), GK_OK);
+    gk_json_free(row);
+    assert_int_equal(event, 1);
+    assert_int_equal(gk_db_commit(db, NULL), GK_OK);
+    return job;
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    struct gk_db *db = open_store("a.db");
+    int64_t epoch = 0, again = 0;
+    assert_int_equal(gk_db_start(db, &epoch, NULL), GK_OK);
+    int64_t job = fill(db);
+    gk_db_close(db);
+    db = open_store("a.db");
+    assert_int_equal(gk_db_start(db, &again, NULL), GK_OK);
+    assert_int_equal(again, epoch + 1);
+    struct gk_json *rows = NULL;
+    assert_int_equal(gk_db_jobs_open(db, &rows, NULL), GK_OK);
+    assert_int_equal(gk_json_count(rows), 1);
+    assert_true(gk_json_get_bool(gk_json_at(rows, 0), "private_ok", false)); /* BOOL and JSON come back as such */
+    assert_true(gk_json_is(gk_json_get(gk_json_at(rows, 0), "ops"), GK_JSON_ARRAY));
+    gk_json_free(rows);
+    assert_int_equal(gk_db_list_trials(db, job, false, 0, &rows, NULL), GK_OK);
+    const struct gk_json *trial = gk_json_at(gk_json_get(rows, "trials"), 0);
+    assert_true(gk_json_get_real(trial, "time_ns", 0) == 1234.5);
+    gk_json_free(rows);
+    struct gk_json *same = NULL;
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_OK);
+    gk_json_free(same);
+    /* Any part of the identity that differs forbids reuse. */
+    assert_int_equal(gk_db_trial_same(db, "c2", 1, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 2, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_90a", "g", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "h", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "warm", "13", &same, NULL), GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "12", &same, NULL), GK_NOT_FOUND);
+    gk_db_close(db);
+}
+
+static void test_tokens_never_repeat(void **state)
+{
+    (void)state;
+    struct gk_db *db = open_store("a.db");
+    int64_t first = 0, second = 0;
+    assert_int_equal(gk_db_take_tokens(db, 10, &first, NULL), GK_OK);
+    assert_int_equal(gk_db_commit(db, NULL), GK_OK);
+    gk_db_close(db);
+    db = open_store("a.db");
+    assert_int_equal(gk_db_take_tokens(db, 1, &second, NULL), GK_OK);
+    assert_int_equal(second, first + 10);
+    gk_db_rollback(db);
+    assert_int_equal(gk_db_take_tokens(db, 1, &second, NULL), GK_OK); /* never sent: may be given */
+    assert_int_equal(second, first + 10);
+    gk_db_close(db);
+}
+
+static void test_uncommitted_is_gone(void **state)
+{
+    (void)state;
+    struct gk_db *db = open_store("a.db");
+    struct gk_json *body = parse("{}"), *rows = NULL;
+    int64_t event;
+    assert_int_equal(gk_db_event_add(db, 1, 1, "note", body, &event, NULL), GK_OK);
+    assert_true(gk_db_is_dirty(db));
+    gk_db_close(db);
+    db = open_store("a.db");
+    assert_int_equal(gk_db_events(db, 1, 0, &rows, NULL), GK_OK);
+    assert_int_equal(gk_json_count(rows), 1);
+    gk_json_free(rows);
+    gk_json_free(body);
+    gk_db_close(db);
+}
+
+static void test_second_opener_is_refused(void **state)
+{
+    (void)state;
+    struct gk_db *db = open_store("a.db"), *other = NULL;
+    struct gk_err err = {0};
+    char *path = path_of("a.db");
+    assert_int_equal(gk_db_open(path, true, &other, &err), GK_BUSY);
+    free(path);
+    gk_db_close(db);
+}
+
+static bool check_ok(struct gk_db *db, char *first, size_t size)
+{
+    struct gk_json *report = NULL;
+    struct gk_err err = {0};
+    if (gk_db_check(db, &report, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    bool ok = gk_json_get_bool(report, "ok", false);
+    (void)snprintf(first, size, "%s", gk_json_string(gk_json_at(gk_json_get(report, "problems"), 0), ""));
+    gk_json_free(report);
+    return ok;
+}
+
+static void test_check_sees_damage(void **state)
+{
+    (void)state;
+    char text[256];
+    struct gk_db *db = open_store("a.db");
+    assert_true(check_ok(db, text, sizeof text));
+    struct gk_json *changes = parse("{\"time_ns\":1.5}");
+    assert_int_equal(gk_db_trial_update(db, 1, changes, NULL), GK_OK); /* a row that says other than its hash */
+    gk_json_free(changes);
+    assert_false(check_ok(db, text, sizeof text));
+    assert_non_null(strstr(text, "trial 1"));
+    gk_db_rollback(db);
+    assert_true(check_ok(db, text, sizeof text));
+    assert_int_equal(gk_db_count(db, 1, 1, 1, 0, 0, NULL), GK_OK); /* a counter without its trial */
+    assert_false(check_ok(db, text, sizeof text));
+    assert_non_null(strstr(text, "counts"));
+    gk_db_rollback(db);
+    gk_db_close(db);
+}
+
+static void test_backup_restore_prune(void **state)
+{
+    (void)state;
+    char text[256];
+    struct gk_err err = {0};
+    struct gk_db *db = open_store("a.db");
+    char *backup = path_of("b.db"), *back = path_of("c.db");
+    assert_int_equal(gk_db_backup(db, backup, true, &err), GK_OK);
+    assert_int_equal(gk_db_backup(db, backup, false, &err), GK_EXISTS); /* nothing is overwritten */
+    struct gk_json *changes = parse("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL, *rows = NULL;
+    assert_int_equal(gk_db_job_update(db, 1, changes, NULL), GK_OK);
+    assert_int_equal(gk_db_prune(db, 20, &report, NULL), GK_OK);
+    assert_int_equal(gk_json_get_int(report, "trials_deleted", -1), 0); /* not older than that */
+    gk_json_free(report);
+    assert_int_equal(gk_db_prune(db, 21, &report, NULL), GK_OK);
+    assert_int_equal(gk_json_get_int(report, "trials_deleted", -1), 1);
+    gk_json_free(report);
+    gk_json_free(changes);
+    assert_int_equal(gk_db_commit(db, NULL), GK_OK);
+    assert_true(check_ok(db, text, sizeof text));
+    gk_db_close(db);
+    if (gk_db_restore(backup, back, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    db = open_store("c.db");
+    assert_int_equal(gk_db_list_trials(db, 1, false, 0, &rows, NULL), GK_OK);
+    assert_int_equal(gk_json_count(gk_json_get(rows, "trials")), 1);
+    gk_json_free(rows);
+    gk_db_close(db);
+    free(backup);
+    free(back);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct gk_err err = {0};
+    if (gk_file_load(from, 64 << 20, &text, &size, &err) != GK_OK || gk_file_store(to, text, size, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    free(text);
+}
+
+/* A store that the first schema wrote: one finished job of three problems, with its picks. */
+static void test_old_store(void **state)
+{
+    (void)state;
+    char text[256];
+    struct gk_db *db = NULL;
+    struct gk_err err = {0};
+    char *path = path_of("old.db");
+    copy_file(GK_SOURCE_DIR "/tests/data/store/v1.db", path);
+    assert_int_equal(gk_db_open(path, false, &db, &err), GK_VERSION);
+    assert_non_null(strstr(err.text, "schema 1"));
+    db = open_store("old.db");
+    assert_int_equal(gk_db_schema(db), 2);
+    assert_true(check_ok(db, text, sizeof text));
+    struct gk_json *rows = NULL;
+    assert_int_equal(gk_db_list_picks(db, NULL, NULL, NULL, 0, 0, &rows, NULL), GK_OK);
+    assert_int_equal(gk_json_count(gk_json_get(rows, "rows")), 3);
+    gk_json_free(rows);
+    gk_db_close(db);
+    free(path);
+}
+
+static void test_foreign_files(void **state)
+{
+    (void)state;
+    struct gk_db *db = NULL;
+    struct gk_err err = {0};
+    char *path = path_of("text.db");
+    assert_int_equal(gk_file_store(path, "this is no store at all, but a longer piece of text", 51, NULL), GK_OK);
+    assert_int_equal(gk_db_open(path, true, &db, &err), GK_CORRUPT);
+    free(path);
+    path = path_of("missing/x.db");
+    assert_int_equal(gk_db_open(path, true, &db, &err), GK_IO);
+    free(path);
+}
+
+static void test_unknown_columns_are_refused(void **state)
+{
+    (void)state;
+    struct gk_db *db = open_store("c.db");
+    struct gk_json *changes = parse("{\"state=1;DROP TABLE jobs;--\":1}");
+    assert_int_equal(gk_db_job_update(db, 1, changes, NULL), GK_INTERNAL);
+    gk_json_free(changes);
+    gk_db_close(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_tokens_never_repeat),
+        cmocka_unit_test(test_uncommitted_is_gone),
+        cmocka_unit_test(test_second_opener_is_refused),
+        cmocka_unit_test(test_check_sees_damage),
+        cmocka_unit_test(test_backup_restore_prune),
+        cmocka_unit_test(test_old_store),
+        cmocka_unit_test(test_foreign_files),
+        cmocka_unit_test(test_unknown_columns_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+}
