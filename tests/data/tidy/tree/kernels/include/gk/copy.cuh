@@ -1,0 +1,1 @@
+__device__ void bare() { asm volatile("bar.sync 0;"); }

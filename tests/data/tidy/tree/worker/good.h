@@ -1,0 +1,2 @@
+/* The name is taken. */
+#include "search/judge.h"
