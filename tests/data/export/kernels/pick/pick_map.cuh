@@ -1,0 +1,1 @@
+extern "C" __global__ void pick_map(void *y, int n) {}
