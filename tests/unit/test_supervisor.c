@@ -1,0 +1,232 @@
+/*
+ * The whole worker process against a fake daemon: mock and emulated devices, children that are killed, restarts.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_daemon.h"
+#include "worker/compiler.h"
+
+#define ROOT GK_SOURCE_DIR "/tests/data/worker"
+#define CONFIG(block, bug) "add_some{\"BLOCK\":" block ",\"BUG\":\"" bug "\"}"
+
+static const char mock_script[] =
+    "{\"rules\": [{\"when\": \"BUG == 'syntax'\", \"outcome\": \"compile_error\"},"
+    "{\"when\": \"BUG == 'trap'\", \"outcome\": \"die\"},"
+    "{\"when\": \"BUG == 'endless'\", \"outcome\": \"hang\"},"
+    "{\"when\": \"BUG == 'nan'\", \"outcome\": \"nan\"},"
+    "{\"when\": \"BLOCK == 256\", \"outcome\": \"ok\", \"time_ns\": \"real(n) * 2.0\"}]}";
+
+static const char *const mock_args[] = {"--device", "mock:sm_80", "--private", NULL};
+static const char *const emu_args[] = {"--device", "emu:sm_80", "--compile-processes", "2", NULL};
+
+static const struct gk_json *result(struct fake_daemon *daemon, int64_t token,
+                                    struct gk_message *message)
+{
+    fake_daemon_expect(daemon, GK_MSG_RESULT, message);
+    assert_int_equal(message->token, token);
+    return gk_json_get(message->body, "record");
+}
+
+/* Leases a config and checks how its record ends; returns its time. */
+static double trial(struct fake_daemon *daemon, int64_t token, const char *config, int64_t run_s,
+                    const char *failure)
+{
+    struct gk_message message = {0};
+    fake_daemon_lease(daemon, token, "add{\"n\":1000}", config, run_s);
+    const struct gk_json *record = result(daemon, token, &message);
+    const char *got = gk_json_get_string(record, "failure", "?");
+    if (strcmp(got, failure) != 0) {
+        fail_msg("%s: %s: %s", config, got, gk_json_get_string(record, "message", "-"));
+    }
+    double time_ns = gk_json_get_real(record, "time_ns", 0);
+    gk_message_fini(&message);
+    fake_daemon_ack(daemon, token, 0, false);
+    return time_ns;
+}
+
+static void mock_outcomes(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    char line[16] = "";
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    assert_true(read(daemon.worker_out, line, sizeof line - 1) > 0);
+    assert_string_equal(line, "ready\n");
+    double first = trial(&daemon, 1, CONFIG("32", "none"), 30, "none");
+    assert_true(first > 0 && trial(&daemon, 2, CONFIG("32", "none"), 30, "none") == first);
+    assert_true(trial(&daemon, 3, CONFIG("256", "none"), 30, "none") == 2000.0);
+    (void)trial(&daemon, 4, CONFIG("32", "syntax"), 30, "compile_error");
+    (void)trial(&daemon, 5, CONFIG("32", "nan"), 30, "nonfinite_result");
+    (void)trial(&daemon, 6, CONFIG("32", "trap"), 30, "crash");
+    (void)trial(&daemon, 7, CONFIG("32", "trap"), 30, "crash");
+    (void)trial(&daemon, 8, CONFIG("32", "trap"), 30, "quarantined");
+    (void)trial(&daemon, 9, CONFIG("32", "endless"), 1, "timeout");
+    (void)trial(&daemon, 10, CONFIG("32", "unknown"), 30, "illegal_config");
+    (void)close(daemon.worker_in); /* the parent goes */
+    daemon.worker_in = -1;
+    fake_daemon_expect(&daemon, GK_MSG_BYE, &message);
+    gk_message_fini(&message);
+    assert_int_equal(fake_daemon_wait_worker(&daemon), 0);
+    fake_daemon_close(&daemon);
+}
+
+static void final_round(void **state)
+{
+    static const char *const configs[] = {CONFIG("32", "none"), CONFIG("256", "none"),
+                                          CONFIG("128", "nan"), CONFIG("128", "trap"), NULL};
+    struct fake_daemon daemon;
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    struct gk_message message = {0};
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_final(&daemon, 50, "add{\"n\":1000}", configs, 3);
+    for (int64_t pass = 1; pass <= 2; pass++) {
+        (void)result(&daemon, 50, &message);
+        assert_int_equal(gk_json_get_int(message.body, "pass", 0), pass);
+        assert_int_equal(gk_json_count(gk_json_get(message.body, "samples")), 2);
+        assert_int_equal(gk_json_count(gk_json_get(message.body, "failed")), pass == 1 ? 2 : 0);
+        assert_false(gk_json_get_bool(message.body, "last", true));
+        gk_message_fini(&message);
+        fake_daemon_ack(&daemon, 50, pass, true);
+    }
+    (void)result(&daemon, 50, &message);
+    assert_true(gk_json_get_bool(message.body, "last", false));
+    gk_message_fini(&message);
+    fake_daemon_ack(&daemon, 50, 3, false);
+    (void)trial(&daemon, 51, CONFIG("32", "none"), 30, "none"); /* the device is free again */
+    fake_daemon_close(&daemon);
+}
+
+/* A RESULT that nobody acknowledged comes again, also from a worker that was killed. */
+static void spooled_result(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_lease(&daemon, 60, "add{\"n\":10}", CONFIG("32", "none"), 30);
+    (void)result(&daemon, 60, &message);
+    gk_message_fini(&message);
+    assert_int_equal(kill(daemon.pid, SIGKILL), 0);
+    (void)fake_daemon_wait_worker(&daemon);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    const struct gk_json *held = gk_json_at(gk_json_get(message.body, "held"), 0);
+    assert_int_equal(gk_json_get_int(held, "token", 0), 60);
+    assert_string_equal(gk_json_get_string(held, "state", ""), "finished");
+    gk_message_fini(&message);
+    const struct gk_json *record = result(&daemon, 60, &message);
+    assert_string_equal(gk_json_get_string(record, "failure", "?"), "none");
+    gk_message_fini(&message);
+    fake_daemon_ack(&daemon, 60, 0, false);
+    (void)trial(&daemon, 61, CONFIG("32", "none"), 30, "none");
+    fake_daemon_close(&daemon);
+}
+
+/* Silence of the daemon: a new session, and what is held is said. */
+static void reconnects(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_lease(&daemon, 70, "add{\"n\":10}", CONFIG("32", "endless"), 600);
+    fake_daemon_expect(&daemon, GK_MSG_STARTED, &message);
+    gk_message_fini(&message);
+    daemon.mute = true;
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    daemon.mute = false;
+    const struct gk_json *held = gk_json_at(gk_json_get(message.body, "held"), 0);
+    assert_int_equal(gk_json_get_int(held, "token", 0), 70);
+    assert_string_equal(gk_json_get_string(held, "state", ""), "running");
+    gk_message_fini(&message);
+    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
+    assert_true(gk_json_push(tokens, gk_json_new_int(70)) && gk_json_set(body, "tokens", tokens));
+    fake_daemon_send(&daemon, GK_MSG_CANCEL, 0, body);
+    (void)trial(&daemon, 71, CONFIG("32", "none"), 30, "none");
+    fake_daemon_close(&daemon);
+}
+
+static bool has_nvrtc(void)
+{
+    struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                        .cuda_home = getenv("CUDA_HOME")};
+    struct gk_compiler *compiler = NULL;
+    enum gk_status status = gk_compiler_open(&places, &compiler, NULL);
+    gk_compiler_close(compiler);
+    return status == GK_OK;
+}
+
+static void emulated(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    if (!has_nvrtc()) {
+        skip();
+    }
+    fake_daemon_open(&daemon, ROOT, NULL, NULL);
+    fake_daemon_start_worker(&daemon, emu_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    assert_true(trial(&daemon, 1, CONFIG("128", "none"), 60, "none") > 0);
+    (void)trial(&daemon, 2, CONFIG("128", "off_by_one"), 60, "wrong_result");
+    (void)trial(&daemon, 3, CONFIG("128", "syntax"), 60, "compile_error");
+    (void)trial(&daemon, 4, CONFIG("128", "beyond"), 60, "out_of_bounds");
+    (void)trial(&daemon, 5, CONFIG("128", "endless"), 1, "timeout");
+    /* Killed while it runs: the config gets the blame, and the next one a fresh executor. */
+    fake_daemon_lease(&daemon, 6, "add{\"n\":1000}", CONFIG("256", "endless"), 60);
+    for (int phases = 0; phases < 2;) {
+        fake_daemon_expect(&daemon, GK_MSG_STARTED, &message);
+        phases = strcmp(gk_json_get_string(message.body, "phase", ""), "run") == 0 ? 2 : phases;
+        gk_message_fini(&message);
+    }
+    pid_t executor = fake_daemon_child(&daemon, "--child=executor");
+    assert_true(executor > 0);
+    assert_int_equal(kill(executor, SIGKILL), 0);
+    const struct gk_json *record = result(&daemon, 6, &message);
+    assert_string_equal(gk_json_get_string(record, "failure", "?"), "crash");
+    gk_message_fini(&message);
+    fake_daemon_ack(&daemon, 6, 0, false);
+    (void)trial(&daemon, 7, CONFIG("256", "none"), 60, "none");
+    /* An idle compile process that is killed costs nothing. */
+    pid_t compiler = fake_daemon_child(&daemon, "--child=compile");
+    assert_true(compiler > 0);
+    assert_int_equal(kill(compiler, SIGKILL), 0);
+    (void)trial(&daemon, 8, CONFIG("32", "none"), 60, "none");
+    assert_int_equal(kill(daemon.pid, SIGTERM), 0);
+    fake_daemon_expect(&daemon, GK_MSG_BYE, &message);
+    gk_message_fini(&message);
+    assert_int_equal(fake_daemon_wait_worker(&daemon), 0);
+    fake_daemon_close(&daemon);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mock_outcomes), cmocka_unit_test(final_round),
+        cmocka_unit_test(spooled_result), cmocka_unit_test(reconnects), cmocka_unit_test(emulated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+/*
+ * Executors, one a device: the next ready unit goes to it, its record comes back, and when it dies or hangs the unit
+ * it was running gets the blame and a fresh one is started.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/worker_state.h"
+
+#define QUICK_DEATHS_MAX 5 /* starts in a row without one answer: the machine is broken, not the configs */
+
+static struct gk_hash kill_key(const char *config_id)
+{
+    return gk_hash_text(config_id);
+}
+
+static uint32_t kills_add(struct worker *worker, const char *config_id)
+{
+    struct gk_hash key = kill_key(config_id);
+    for (uint32_t i = 0; i < KILLS_MAX; i++) {
+        if (worker->kills[i].count && gk_hash_equal(&worker->kills[i].key, &key)) {
+            return ++worker->kills[i].count;
+        }
+    }
+    uint32_t slot = worker->kill_next++ % KILLS_MAX;
+    worker->kills[slot].key = key;
+    worker->kills[slot].count = 1;
+    return 1;
+}
+
+bool kills_reached(struct worker *worker, const char *config_id, uint32_t limit)
+{
+    struct gk_hash key = kill_key(config_id);
+    for (uint32_t i = 0; i < KILLS_MAX; i++) {
+        if (worker->kills[i].count >= limit && gk_hash_equal(&worker->kills[i].key, &key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void executor_frame(void *context, const struct gk_json *json)
+{
+    struct bench *bench = context;
+    struct lease *lease = bench->lease;
+    uint32_t unit = bench->unit;
+    if (!lease) {
+        gk_process_kill(bench->process);
+        return;
+    }
+    gk_process_deadline(bench->process, 0);
+    bench->quick_deaths = 0;
+    bench->lease = NULL;
+    const struct gk_json *record = gk_json_get(json, "record");
+    if (record) {
+        lease_recorded(bench->worker, lease, unit, record);
+    } else {
+        struct gk_json *failure = record_json(GK_STAGE_RUN, GK_FAILURE_INFRA, "executor: %s: %s",
+                                              gk_json_get_string(json, "status", "?"),
+                                              gk_json_get_string(json, "error", "no record"));
+        lease_recorded(bench->worker, lease, unit, failure);
+        gk_json_free(failure);
+    }
+    bench_advance(bench);
+}
+
+static void executor_ended(void *context, bool late, int64_t exit_status, int signal_number)
+{
+    struct bench *bench = context;
+    struct worker *worker = bench->worker;
+    struct lease *lease = bench->lease;
+    uint32_t index = bench->unit;
+    struct gk_json *record = NULL;
+    bench->process = NULL;
+    bench->lease = NULL;
+    if (!lease) {
+        bench_advance(bench);
+        return;
+    }
+    if (++bench->quick_deaths >= QUICK_DEATHS_MAX && exit_status != 0) {
+        worker_end(worker, GK_INTERNAL, "the executor ends at every start");
+        return;
+    }
+    const struct unit *unit = &lease->units[index];
+    uint32_t kills = kills_add(worker, unit->config_id);
+    if (late) {
+        record = record_json(GK_STAGE_RUN, GK_FAILURE_TIMEOUT,
+                             "did not end within run_s = %lld s and was killed", (long long)lease->run_s);
+    } else {
+        record = record_json(GK_STAGE_RUN, GK_FAILURE_CRASH,
+                             "the executor died (signal %d, exit status %lld) while running it, %u. time",
+                             signal_number, (long long)exit_status, kills);
+    }
+    lease_recorded(worker, lease, index, record);
+    gk_json_free(record);
+    bench_advance(bench);
+}
+
+static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
+{
+    struct worker *worker = bench->worker;
+    char *argv[] = {(char *)worker->options->program, (char *)"--child=executor", (char *)"--device",
+                    bench->props.device, NULL};
+    struct gk_process_events events = {executor_frame, executor_ended, bench};
+    return gk_process_start(&worker->loop, argv, NULL, &events, &bench->process, err);
+}
+
+static struct gk_json *request_of(const struct bench *bench, const struct lease *lease,
+                                  const struct unit *unit)
+{
+    struct gk_json *json = gk_json_new_object(), *codes = gk_json_new_array();
+    bool good = json && codes;
+    for (uint32_t i = 0; good && i < GK_LAUNCHES_MAX; i++) {
+        good = gk_json_push(codes, gk_json_new_string(unit->tasks[i] ? unit->tasks[i]->path : ""));
+    }
+    good = gk_json_set(json, "codes", codes) && good;
+    good = good && gk_json_set_string(json, "root", lease->bundle->root) &&
+           gk_json_set_string(json, "op", lease->op) &&
+           gk_json_set_string(json, "problem", lease->problem) &&
+           gk_json_set_string(json, "config", unit->config) &&
+           gk_json_set_string(json, "reference", lease->reference ? lease->reference->path : "") &&
+           gk_json_set_int(json, "input_set",
+                           lease->is_final ? (lease->pass == 1 ? -1 : 0) : lease->input_set) &&
+           gk_json_set_bool(json, "measure_only", lease->is_final && lease->pass > 1);
+    (void)bench;
+    if (!good) {
+        gk_json_free(json);
+        return NULL;
+    }
+    return json;
+}
+
+/* A final round has its device to itself: while one is held, nothing else is taken from the queue. */
+static struct lease *next_lease(struct bench *bench)
+{
+    struct lease *found = NULL;
+    for (struct lease *lease = bench->worker->leases; lease; lease = lease->next) {
+        if (lease->device != bench->index) {
+            continue;
+        }
+        if (lease->is_final && (lease->state == LEASE_RUN || lease->state == LEASE_WAIT_ACK)) {
+            return lease->state == LEASE_RUN ? lease : NULL;
+        }
+        if (!found && lease->state == LEASE_READY) {
+            found = lease;
+        }
+    }
+    return found;
+}
+
+static void say_started(struct worker *worker, struct lease *lease)
+{
+    struct gk_json *body = gk_json_new_object();
+    if (body && gk_json_set_string(body, "phase", "run")) {
+        session_send(worker, GK_MSG_STARTED, lease->token, body);
+    } else {
+        gk_json_free(body);
+    }
+}
+
+void bench_advance(struct bench *bench)
+{
+    struct worker *worker = bench->worker;
+    struct gk_err err = {0};
+    if (bench->lease || worker->ending) {
+        return;
+    }
+    struct lease *lease = next_lease(bench);
+    uint32_t index = lease ? lease_next_unit(lease) : UINT32_MAX;
+    if (index == UINT32_MAX) {
+        return;
+    }
+    enum gk_status status = bench->process ? GK_OK : start_executor(bench, &err);
+    struct gk_json *request = status == GK_OK ? request_of(bench, lease, &lease->units[index]) : NULL;
+    if (status == GK_OK) {
+        status = request ? gk_process_send(bench->process, request, &err) : GK_NOMEM;
+    }
+    gk_json_free(request);
+    if (status != GK_OK) {
+        worker_end(worker, status, err.text);
+        return;
+    }
+    bench->lease = lease;
+    bench->unit = index;
+    if (lease->state == LEASE_READY) {
+        lease->state = LEASE_RUN;
+        lease->begun_ms = uv_now(&worker->loop);
+        say_started(worker, lease);
+    }
+    gk_process_deadline(bench->process, (uint64_t)lease->run_s * 1000);
+    session_credit(worker);
+}
+
+void benches_stop(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        if (worker->benches[i].process) {
+            gk_process_abandon(worker->benches[i].process);
+            worker->benches[i].process = NULL;
+        }
+        worker->benches[i].lease = NULL;
+    }
+}

@@ -1,0 +1,237 @@
+/*
+ * gktune-worker: options in, a worker out. The same program is its own compile processes and executors.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/hash.h"
+#include "worker/children.h"
+#include "worker/supervisor.h"
+
+#define BUILD "gktune-worker 0.1.0"
+
+static const char help[] =
+    "gktune-worker: compiles, verifies and times kernels for a gktune daemon\n"
+    "\n"
+    "usage: gktune-worker --connect ENDPOINT [options]\n"
+    "\n"
+    "  --connect ENDPOINT        of the daemon: ipc:///path\n"
+    "  --device DEVICE           emu, emu:sm_80, mock ...; may be given more than once.\n"
+    "                            Default: every CUDA device (this build has none)\n"
+    "  --spool DIR               results, bundles, compiled code\n"
+    "                            (default: $XDG_STATE_HOME/gktune/worker)\n"
+    "  --compile-processes N     1 to 256 (default: one a core)\n"
+    "  --private                 standard input is a pipe: end when it closes\n"
+    "  --key FILE, --server-key FILE   for tcp endpoints\n"
+    "  --help\n"
+    "\n"
+    "environment: GKTUNE_NVRTC (the library itself), CUDA_HOME, VIRTUAL_ENV; GKTUNE_BWRAP (bubblewrap's\n"
+    "path, empty: no sandbox)\n";
+
+struct arguments {
+    struct gk_worker_options options;
+    const char *child, *nvrtc;
+    bool help;
+};
+
+enum option_code {
+    OPTION_CONNECT = 256, OPTION_DEVICE, OPTION_SPOOL, OPTION_PROCESSES, OPTION_PRIVATE, OPTION_KEY,
+    OPTION_SERVER_KEY, OPTION_CHILD, OPTION_NVRTC, OPTION_HELP
+};
+
+static const struct option long_options[] = {
+    {"connect", required_argument, NULL, OPTION_CONNECT},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"spool", required_argument, NULL, OPTION_SPOOL},
+    {"compile-processes", required_argument, NULL, OPTION_PROCESSES},
+    {"private", no_argument, NULL, OPTION_PRIVATE},
+    {"key", required_argument, NULL, OPTION_KEY},
+    {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
+    {"child", required_argument, NULL, OPTION_CHILD},
+    {"nvrtc", required_argument, NULL, OPTION_NVRTC},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static enum gk_status add_device(struct gk_worker_options *options, const char *name,
+                                 struct gk_err *err)
+{
+    if (options->device_count == GK_WORKER_DEVICES_MAX) {
+        return gk_fail(err, GK_USAGE, "more than %d devices", GK_WORKER_DEVICES_MAX);
+    }
+    options->devices[options->device_count++] = name;
+    return GK_OK;
+}
+
+static enum gk_status read_processes(const char *text, uint32_t *count_out, struct gk_err *err)
+{
+    char *end = NULL;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > 256) {
+        return gk_fail(err, GK_USAGE, "--compile-processes %s: 1 to 256 is allowed", text);
+    }
+    *count_out = (uint32_t)value;
+    return GK_OK;
+}
+
+static enum gk_status read_arguments(int argc, char **argv, struct arguments *arguments,
+                                     struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    int code;
+    opterr = 0;
+    while (status == GK_OK && (code = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        switch (code) {
+        case OPTION_CONNECT: arguments->options.endpoint = optarg; break;
+        case OPTION_DEVICE: status = add_device(&arguments->options, optarg, err); break;
+        case OPTION_SPOOL: arguments->options.spool = optarg; break;
+        case OPTION_PROCESSES:
+            status = read_processes(optarg, &arguments->options.compile_processes, err);
+            break;
+        case OPTION_PRIVATE: arguments->options.is_private = true; break;
+        case OPTION_KEY:
+        case OPTION_SERVER_KEY: break; /* of tcp endpoints, which are refused below */
+        case OPTION_CHILD: arguments->child = optarg; break;
+        case OPTION_NVRTC: arguments->nvrtc = optarg; break;
+        case OPTION_HELP: arguments->help = true; break;
+        case ':': status = gk_fail(err, GK_USAGE, "%s needs a value", argv[optind - 1]); break;
+        default: status = gk_fail(err, GK_USAGE, "unknown option %s; see --help", argv[optind - 1]); break;
+        }
+    }
+    if (status == GK_OK && optind < argc) {
+        status = gk_fail(err, GK_USAGE, "unexpected argument %s; see --help", argv[optind]);
+    }
+    return status;
+}
+
+static enum gk_status check_options(const struct gk_worker_options *options, struct gk_err *err)
+{
+    if (!options->endpoint) {
+        return gk_fail(err, GK_USAGE, "--connect ENDPOINT is needed; see --help");
+    }
+    if (strncmp(options->endpoint, "tcp://", 6) == 0) {
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "%s: tcp needs encrypted sockets, which this build does not have; ipc:///path is "
+                       "allowed",
+                       options->endpoint);
+    }
+    if (options->device_count == 0) {
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "no device: this build has no CUDA device; --device emu:sm_80 gives an emulated one");
+    }
+    return GK_OK;
+}
+
+static char *default_spool(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && *state) {
+        return gk_asprintf("%s/gktune/worker", state);
+    }
+    return home && *home ? gk_asprintf("%s/.local/state/gktune/worker", home) : NULL;
+}
+
+static void write_log(void *context, const char *text)
+{
+    (void)context;
+    (void)fprintf(stderr, "gktune-worker: %s\n", text);
+}
+
+static void write_ready(void *context)
+{
+    (void)context;
+    (void)printf("ready\n");
+    (void)fflush(stdout);
+}
+
+/* Where bubblewrap is; NULL when it is not wanted or not there. */
+static const char *find_bwrap(void)
+{
+    static const char *const places[] = {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"};
+    const char *given = getenv("GKTUNE_BWRAP");
+    if (given) {
+        return *given ? given : NULL;
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(places); i++) {
+        if (access(places[i], X_OK) == 0) {
+            return places[i];
+        }
+    }
+    return NULL;
+}
+
+static enum gk_status run(struct arguments *arguments, struct gk_err *err)
+{
+    struct gk_worker_options *options = &arguments->options;
+    char program[PATH_MAX] = "";
+    char *spool = options->spool ? gk_strdup(options->spool) : default_spool();
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    enum gk_status status = check_options(options, err);
+    if (status == GK_OK && !spool) {
+        status = gk_fail(err, GK_USAGE, "--spool DIR is needed where HOME is not set");
+    }
+    if (status == GK_OK && size <= 0) {
+        status = gk_fail(err, GK_INTERNAL, "/proc/self/exe: %s", strerror(errno));
+    }
+    if (status == GK_OK) {
+        options->spool = spool;
+        options->program = program;
+        options->bwrap = find_bwrap();
+        options->build = BUILD;
+        options->places = (struct gk_compiler_places){getenv("GKTUNE_NVRTC"), getenv("CUDA_HOME"),
+                                                      getenv("VIRTUAL_ENV"), getenv("HOME")};
+        options->log = write_log;
+        options->ready = write_ready;
+        if (options->compile_processes == 0) {
+            options->compile_processes = cores > 256 ? 256 : cores > 0 ? (uint32_t)cores : 1;
+        }
+        status = gk_worker_run(options, err);
+    }
+    free(spool);
+    return status;
+}
+
+static int run_child(const struct arguments *arguments)
+{
+    const char *device = arguments->options.device_count ? arguments->options.devices[0] : "";
+    const char *nvrtc = arguments->nvrtc ? arguments->nvrtc : "";
+    if (strcmp(arguments->child, "compile") == 0) {
+        return gk_child_compile(nvrtc);
+    }
+    if (strcmp(arguments->child, "probe") == 0) {
+        return gk_child_probe(nvrtc);
+    }
+    return strcmp(arguments->child, "executor") == 0 ? gk_child_executor(device) : 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {0};
+    struct gk_err err = {0};
+    enum gk_status status = read_arguments(argc, argv, &arguments, &err);
+    if (status == GK_OK && arguments.help) {
+        (void)fputs(help, stdout);
+        return 0;
+    }
+    if (status == GK_OK) {
+        status = gk_hash_setup(&err);
+    }
+    if (status == GK_OK && arguments.child) {
+        return run_child(&arguments);
+    }
+    if (status == GK_OK) {
+        status = run(&arguments, &err);
+    }
+    if (status != GK_OK) {
+        (void)fprintf(stderr, "gktune-worker: %s\n", err.text);
+    }
+    return gk_status_exit(status);
+}

@@ -1,0 +1,238 @@
+/*
+ * Compile tasks and the processes that do them. A module that several units need is one task; the cache is looked at
+ * before a process is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/code_cache.h"
+#include "worker/worker_state.h"
+
+#define LOG_KEPT 3500 /* bytes of the compiler's log in a failure's message */
+
+static void fail_task(struct compile_task *task, enum gk_failure failure, const char *text)
+{
+    task->state = TASK_FAILED;
+    task->failure = failure;
+    free(task->message);
+    task->message = gk_strndup(text, strnlen(text, LOG_KEPT));
+    if (task->message) {
+        gk_utf8_clean(task->message);
+    }
+}
+
+static void take_output(struct compile_task *task, const struct gk_compile_output *output)
+{
+    if (output->compiled) {
+        task->state = TASK_DONE;
+    } else {
+        fail_task(task, GK_FAILURE_COMPILE_ERROR, output->log);
+    }
+    gk_json_free(task->job);
+    task->job = NULL;
+}
+
+static bool from_cache(struct compile_task *task)
+{
+    struct gk_compile_output output = {0};
+    if (gk_code_read(task->path, &output, NULL) != GK_OK) {
+        return false;
+    }
+    task->cached = true;
+    take_output(task, &output);
+    gk_compile_output_fini(&output);
+    return true;
+}
+
+enum gk_status pool_need(struct worker *worker, const struct gk_compile_job *job, int64_t compile_s,
+                         struct compile_task **task_out, struct gk_err *err)
+{
+    struct gk_hash key = gk_code_key(&job->module_key, worker->nvrtc_version, job->target);
+    char folder[4096], path[4200];
+    for (struct compile_task *task = worker->tasks; task; task = task->next) {
+        if (gk_hash_equal(&task->key, &key)) {
+            task->references++;
+            *task_out = task;
+            return GK_OK;
+        }
+    }
+    (void)snprintf(folder, sizeof folder, "%s/code", gk_spool_folder(worker->spool));
+    gk_code_path(folder, &key, path, sizeof path);
+    struct compile_task *task = calloc(1, sizeof *task);
+    if (!task) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    task->key = key;
+    task->references = 1;
+    task->compile_s = compile_s;
+    task->path = gk_strdup(path);
+    task->job = gk_compile_job_to_json(job);
+    if (!task->path || !task->job) {
+        gk_json_free(task->job);
+        free(task->path);
+        free(task);
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    (void)from_cache(task);
+    *worker->tasks_end = task;
+    worker->tasks_end = &task->next;
+    *task_out = task;
+    return GK_OK;
+}
+
+void pool_release(struct worker *worker, struct compile_task *task)
+{
+    if (!task || --task->references > 0 || task->state == TASK_RUNNING) {
+        return; /* a running one is freed when its process has answered */
+    }
+    for (struct compile_task **at = &worker->tasks; *at; at = &(*at)->next) {
+        if (*at == task) {
+            *at = task->next;
+            break;
+        }
+    }
+    worker->tasks_end = &worker->tasks;
+    while (*worker->tasks_end) {
+        worker->tasks_end = &(*worker->tasks_end)->next;
+    }
+    gk_json_free(task->job);
+    free(task->path);
+    free(task->message);
+    free(task);
+}
+
+/* ------------------------------------------------------------------ processes */
+
+static void finish_task(struct worker *worker, struct compile_task *task)
+{
+    task->compile_ns = (double)(uv_now(&worker->loop) - task->started_ms) * 1e6;
+    task->references++; /* leases_advance may let go of it */
+    leases_advance(worker);
+    pool_release(worker, task);
+    pool_advance(worker);
+}
+
+static enum gk_failure failure_of(const char *status)
+{
+    return strcmp(status, gk_status_name(GK_NOMEM)) == 0 ? GK_FAILURE_COMPILE_MEMORY
+                                                         : GK_FAILURE_COMPILE_ERROR;
+}
+
+static void slot_frame(void *context, const struct gk_json *json)
+{
+    struct compile_slot *slot = context;
+    struct compile_task *task = slot->task;
+    struct gk_compile_output output = {0};
+    struct gk_err err = {0};
+    if (!task) {
+        gk_process_kill(slot->process); /* an answer that nobody asked for */
+        return;
+    }
+    gk_process_deadline(slot->process, 0);
+    slot->task = NULL;
+    task->state = TASK_QUEUED;
+    const char *error = gk_json_get_string(json, "error", NULL);
+    if (error) {
+        fail_task(task, failure_of(gk_json_get_string(json, "status", "")), error);
+    } else if (gk_code_from_json(json, &output, &err) != GK_OK) {
+        fail_task(task, GK_FAILURE_COMPILE_CRASH, err.text);
+    } else if (gk_code_write(task->path, &output, &err) != GK_OK) {
+        worker_log(slot->worker, "code cache: %s", err.text);
+        fail_task(task, GK_FAILURE_INFRA, err.text); /* executors read the file */
+    } else {
+        take_output(task, &output);
+    }
+    gk_compile_output_fini(&output);
+    finish_task(slot->worker, task);
+}
+
+static void slot_ended(void *context, bool late, int64_t exit_status, int signal_number)
+{
+    struct compile_slot *slot = context;
+    struct compile_task *task = slot->task;
+    char text[160];
+    slot->process = NULL;
+    slot->task = NULL;
+    if (!task) {
+        pool_advance(slot->worker);
+        return;
+    }
+    task->state = TASK_QUEUED;
+    if (late) {
+        (void)snprintf(text, sizeof text, "the compiler did not finish within %lld s",
+                       (long long)task->compile_s);
+        fail_task(task, GK_FAILURE_COMPILE_TIMEOUT, text);
+    } else if (++task->crashes >= 2) { /* once may be an accident; twice is the source's doing */
+        (void)snprintf(text, sizeof text,
+                       "the compile process ended twice: signal %d, exit status %lld", signal_number,
+                       (long long)exit_status);
+        fail_task(task, GK_FAILURE_COMPILE_CRASH, text);
+    }
+    finish_task(slot->worker, task);
+}
+
+static enum gk_status start_slot(struct compile_slot *slot, struct gk_err *err)
+{
+    struct worker *worker = slot->worker;
+    const char *args[] = {"--child=compile", "--nvrtc", worker->nvrtc_path, NULL};
+    struct gk_sandbox_command command = {0};
+    struct gk_process_events events = {slot_frame, slot_ended, slot};
+    const char *bwrap = worker->sandboxed ? worker->options->bwrap : NULL;
+    enum gk_status status = gk_sandbox_command(bwrap, worker->options->program, worker->nvrtc_path,
+                                               args, &command, err);
+    if (status == GK_OK) {
+        status = gk_process_start(&worker->loop, command.argv, NULL, &events, &slot->process, err);
+    }
+    gk_sandbox_command_fini(&command);
+    return status;
+}
+
+static struct compile_task *next_queued(struct worker *worker)
+{
+    struct compile_task *task = worker->tasks;
+    while (task && task->state != TASK_QUEUED) {
+        task = task->next;
+    }
+    return task;
+}
+
+void pool_advance(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->slot_count && !worker->ending; i++) {
+        struct compile_slot *slot = &worker->slots[i];
+        struct compile_task *task = slot->task ? NULL : next_queued(worker);
+        struct gk_err err = {0};
+        if (!task) {
+            continue;
+        }
+        enum gk_status status = slot->process ? GK_OK : start_slot(slot, &err);
+        if (status == GK_OK) {
+            status = gk_process_send(slot->process, task->job, &err);
+        }
+        if (status != GK_OK) {
+            worker_end(worker, status, err.text);
+            return;
+        }
+        slot->task = task;
+        task->state = TASK_RUNNING;
+        task->started_ms = uv_now(&worker->loop);
+        gk_process_deadline(slot->process, (uint64_t)task->compile_s * 1000);
+    }
+}
+
+void pool_stop(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->slot_count; i++) {
+        if (worker->slots[i].process) {
+            gk_process_abandon(worker->slots[i].process);
+            worker->slots[i].process = NULL;
+        }
+        worker->slots[i].task = NULL;
+    }
+    while (worker->tasks) {
+        worker->tasks->state = TASK_DONE;
+        worker->tasks->references = 1;
+        pool_release(worker, worker->tasks);
+    }
+}

@@ -1,0 +1,239 @@
+/* Start and end of the worker's main process: see supervisor.h. */
+#include "worker/supervisor.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/code_cache.h"
+#include "worker/worker_state.h"
+
+#define CACHE_BYTES_MAX (UINT64_C(4) << 30)
+#define BEAT_MS 500 /* how often silence is looked at; PINGs go out at the heartbeat */
+
+void worker_log(struct worker *worker, const char *format, ...)
+{
+    char text[GK_ERR_TEXT_MAX];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    worker->options->log(worker->options->context, text);
+}
+
+void worker_end(struct worker *worker, enum gk_status status, const char *reason)
+{
+    if (worker->ending) {
+        return;
+    }
+    for (struct lease *lease = worker->leases; lease; lease = lease->next) {
+        if (lease->state != LEASE_WAIT_ACK) {
+            session_release(worker, lease->token, reason);
+        }
+    }
+    struct gk_json *body = gk_json_new_object();
+    if (body && gk_json_set_string(body, "reason", reason)) {
+        session_send(worker, GK_MSG_BYE, 0, body);
+    } else {
+        gk_json_free(body);
+    }
+    worker->ending = true;
+    worker->result = status == GK_OK ? GK_OK : gk_fail(&worker->err, status, "%s", reason);
+    uv_stop(&worker->loop);
+}
+
+/* ------------------------------------------------------------------ events */
+
+static void on_heartbeat(uv_timer_t *timer)
+{
+    struct worker *worker = timer->data;
+    session_beat(worker);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct worker *worker = handle->data;
+    worker_end(worker, GK_OK, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+static void on_parent_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    static char nothing[256]; /* what the parent writes is not read */
+    (void)handle;
+    (void)suggested;
+    *buf = uv_buf_init(nothing, sizeof nothing);
+}
+
+static void on_parent_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
+{
+    struct worker *worker = stream->data;
+    (void)buf;
+    if (size < 0) {
+        worker_end(worker, GK_OK, "the parent closed");
+    }
+}
+
+/* ------------------------------------------------------------------ start */
+
+static enum gk_status find_compiler(struct worker *worker, struct gk_err *err)
+{
+    struct gk_compiler *compiler = NULL;
+    bool needed = false;
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        needed = needed || !worker->benches[i].is_mock;
+    }
+    enum gk_status status = gk_compiler_open(&worker->options->places, &compiler, err);
+    if (status != GK_OK) {
+        return needed ? status : GK_OK; /* mock devices compile nothing */
+    }
+    (void)snprintf(worker->nvrtc_version, sizeof worker->nvrtc_version, "%s",
+                   gk_compiler_version(compiler));
+    (void)snprintf(worker->nvrtc_path, sizeof worker->nvrtc_path, "%s", gk_compiler_path(compiler));
+    gk_compiler_close(compiler);
+    worker->sandboxed = needed && worker->options->bwrap &&
+                        gk_sandbox_works(worker->options->bwrap, worker->options->program,
+                                         worker->nvrtc_path);
+    if (needed && !worker->sandboxed) {
+        worker_log(worker, "compile processes run without a sandbox (bubblewrap is absent or does not "
+                           "work here): a source can read the files of this user");
+    }
+    return GK_OK;
+}
+
+static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < worker->options->device_count; i++) {
+        struct bench *bench = &worker->benches[i];
+        const char *name = worker->options->devices[i];
+        if (strncmp(name, "cuda", 4) == 0) {
+            return gk_fail(err, GK_UNSUPPORTED,
+                           "device %s: this build has no CUDA device; use --device emu:sm_80", name);
+        }
+        enum gk_status status = gk_device_props_builtin(name, &bench->props, err);
+        if (status != GK_OK) {
+            return status;
+        }
+        bench->worker = worker;
+        bench->index = i;
+        bench->is_mock = strncmp(name, "mock", 4) == 0;
+        bench->credit_sent = -1;
+        worker->bench_count++;
+    }
+    return GK_OK;
+}
+
+static enum gk_status start_handles(struct worker *worker, struct gk_err *err)
+{
+    uv_loop_t *loop = &worker->loop;
+    int rc = 0;
+    worker->heartbeat.data = worker->reconnect.data = worker->terminate.data =
+        worker->interrupt.data = worker->parent.data = worker;
+    (void)uv_timer_init(loop, &worker->heartbeat);
+    (void)uv_timer_init(loop, &worker->reconnect);
+    (void)uv_signal_init(loop, &worker->terminate);
+    (void)uv_signal_init(loop, &worker->interrupt);
+    (void)uv_pipe_init(loop, &worker->parent, 0);
+    (void)uv_timer_start(&worker->heartbeat, on_heartbeat, BEAT_MS, BEAT_MS);
+    rc = uv_signal_start(&worker->terminate, on_signal, SIGTERM);
+    rc = rc ? rc : uv_signal_start(&worker->interrupt, on_signal, SIGINT);
+    if (rc == 0 && worker->options->is_private) {
+        rc = uv_pipe_open(&worker->parent, 0);
+        rc = rc ? rc : uv_read_start((uv_stream_t *)&worker->parent, on_parent_alloc, on_parent_read);
+        if (rc != 0) {
+            return gk_fail(err, GK_USAGE, "--private: standard input is no pipe: %s", uv_strerror(rc));
+        }
+    }
+    return rc == 0 ? GK_OK : gk_fail(err, GK_IO, "signals: %s", uv_strerror(rc));
+}
+
+static enum gk_status start(struct worker *worker, struct gk_err *err)
+{
+    const struct gk_worker_options *options = worker->options;
+    char folder[4096];
+    enum gk_status status = open_benches(worker, err);
+    if (status == GK_OK) {
+        status = gk_spool_open(options->spool, &worker->spool, err);
+    }
+    if (status == GK_OK) {
+        status = find_compiler(worker, err);
+    }
+    if (status == GK_OK) {
+        (void)snprintf(folder, sizeof folder, "%s/code", options->spool);
+        status = gk_code_prune(folder, CACHE_BYTES_MAX, err);
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    worker->slot_count = options->compile_processes < POOL_MAX ? options->compile_processes : POOL_MAX;
+    for (uint32_t i = 0; i < worker->slot_count; i++) {
+        worker->slots[i].worker = worker;
+    }
+    worker->tasks_end = &worker->tasks;
+    status = start_handles(worker, err);
+    return status == GK_OK ? session_connect(worker, err) : status;
+}
+
+/* ------------------------------------------------------------------ end */
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+static void close_own(struct worker *worker)
+{
+    uv_handle_t *const handles[] = {
+        (uv_handle_t *)&worker->heartbeat, (uv_handle_t *)&worker->reconnect,
+        (uv_handle_t *)&worker->terminate, (uv_handle_t *)&worker->interrupt,
+        (uv_handle_t *)&worker->parent};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(handles); i++) {
+        if (handles[i]->loop) { /* initialised */
+            close_handle(handles[i], NULL);
+        }
+    }
+}
+
+static void stop(struct worker *worker)
+{
+    worker->ending = true;
+    while (worker->leases) {
+        struct lease *lease = worker->leases;
+        struct bench *bench = &worker->benches[lease->device];
+        bench->lease = bench->lease == lease ? NULL : bench->lease;
+        lease_drop(worker, lease);
+    }
+    benches_stop(worker);
+    pool_stop(worker);
+    bundles_destroy(worker);
+    session_close(worker);
+    close_own(worker);
+    (void)uv_run(&worker->loop, UV_RUN_DEFAULT); /* until every child is reaped and every handle closed */
+    (void)uv_loop_close(&worker->loop);
+    gk_spool_close(worker->spool);
+}
+
+enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_err *err)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker || uv_loop_init(&worker->loop) != 0) {
+        free(worker);
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    worker->options = options;
+    enum gk_status status = start(worker, err);
+    if (status == GK_OK) {
+        (void)uv_run(&worker->loop, UV_RUN_DEFAULT);
+        status = worker->result;
+        if (err && status != GK_OK) {
+            *err = worker->err;
+        }
+    }
+    stop(worker);
+    free(worker);
+    return status;
+}

@@ -1,0 +1,33 @@
+/*
+ * The worker's main process: speaks the protocol, keeps the compile processes and one executor a device busy.
+ *
+ * One thread, one libuv loop. Nothing hostile runs here: sources are read and hashed, never compiled or executed.
+ */
+#ifndef GK_WORKER_SUPERVISOR_H
+#define GK_WORKER_SUPERVISOR_H
+
+#include "worker/compiler.h"
+
+#define GK_WORKER_DEVICES_MAX 16
+
+struct gk_worker_options {
+    const char *endpoint;
+    const char *spool;
+    const char *devices[GK_WORKER_DEVICES_MAX]; /* "emu:sm_80", "mock" */
+    uint32_t device_count;
+    uint32_t compile_processes; /* 1 to 256 */
+    bool is_private;            /* standard input is a pipe whose end is ours */
+    const char *program;        /* path of gktune-worker itself, for the children */
+    const char *bwrap;          /* NULL: no sandbox is to be tried */
+    const char *build;          /* version text for HELLO */
+    struct gk_compiler_places places;
+    void (*log)(void *context, const char *text); /* one line, without its end */
+    void (*ready)(void *context);                 /* after the first WELCOME */
+    void *context;
+};
+
+/* Runs until told to end (BYE, REJECT, SIGTERM, end of standard input). GK_OK after an orderly end; GK_MISSING,
+ * GK_DENIED, GK_VERSION ... otherwise. */
+enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_err *err);
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * Inside the supervisor: what its files share. Nothing else includes this.
+ *
+ *   supervisor.c  start, end, timers
+ *   session.c     the protocol: HELLO to BYE, acknowledgements, blobs
+ *   bundle.c      bundles: fetched by blob, unpacked, loaded
+ *   lease.c       a lease from its message to its RESULT
+ *   pool.c        compile tasks and the processes that do them
+ *   bench.c       executors, one a device
+ */
+#ifndef GK_WORKER_WORKER_STATE_H
+#define GK_WORKER_WORKER_STATE_H
+
+#include <uv.h>
+
+#include "core/link.h"
+#include "core/loop.h"
+#include "core/record.h"
+#include "kernels/render.h"
+#include "worker/compile_job.h"
+#include "worker/process.h"
+#include "worker/sandbox.h"
+#include "worker/spool.h"
+#include "worker/supervisor.h"
+
+#define POOL_MAX 256
+#define LEASES_MAX 4096
+#define KILLS_MAX 4096
+
+struct worker;
+
+/* ------------------------------------------------------------------ compile tasks */
+
+enum task_state { TASK_QUEUED, TASK_RUNNING, TASK_DONE, TASK_FAILED };
+
+struct compile_task { /* one module; shared by all units that need it */
+    struct compile_task *next;
+    struct gk_hash key;
+    char *path;              /* of the cache entry */
+    struct gk_json *job;     /* NULL once it is done */
+    uint32_t references;
+    enum task_state state;
+    enum gk_failure failure; /* of FAILED */
+    char *message;
+    uint32_t crashes;
+    int64_t compile_s;
+    uint64_t started_ms;
+    double compile_ns;
+    bool cached;
+};
+
+struct compile_slot {
+    struct worker *worker;
+    struct gk_process *process; /* NULL: not started */
+    struct compile_task *task;  /* being compiled */
+};
+
+/* ------------------------------------------------------------------ bundles */
+
+struct bundle {
+    struct bundle *next;
+    struct gk_hash id;
+    char *root;                 /* folder, whole once catalog is set */
+    struct gk_catalog *catalog; /* NULL while it is being fetched */
+    struct gk_bundle files;
+    uint32_t at;                /* file being fetched */
+    struct gk_buf data;         /* of that file so far */
+    uint64_t asked;             /* welcome_at of the session in which a piece is on its way; 0: none */
+    bool failed;
+    uint32_t references;
+    uint64_t used;              /* by order of use: the longest unused is dropped first */
+};
+
+/* ------------------------------------------------------------------ leases */
+
+enum lease_state { LEASE_BUNDLE, LEASE_COMPILE, LEASE_READY, LEASE_RUN, LEASE_WAIT_ACK };
+
+struct unit { /* one config of a lease */
+    int64_t trial;
+    char *config, *config_id;
+    struct compile_task *tasks[GK_LAUNCHES_MAX];
+    struct gk_json *failure; /* its record when it failed before running or dropped out */
+    bool reported;           /* the failure went out */
+    struct gk_json *samples; /* of the current pass; NULL: none */
+};
+
+struct lease {
+    struct lease *next;
+    int64_t token;
+    bool is_final;
+    uint32_t device;
+    int64_t input_set, compile_s, run_s;
+    char *op, *problem;
+    struct bundle *bundle;
+    enum lease_state state;
+    bool started_compile, cancelled;
+    struct compile_task *reference;
+    struct unit *units;
+    uint32_t unit_count;
+    /* final rounds */
+    int64_t pass, passes_max, budget_s;
+    uint64_t seed, begun_ms;
+    uint32_t *order, order_at;
+};
+
+/* ------------------------------------------------------------------ devices */
+
+struct bench {
+    struct worker *worker;
+    uint32_t index;
+    struct gk_device_props props;
+    bool is_mock;
+    struct gk_process *process; /* NULL: none runs */
+    struct lease *lease;        /* whose unit is running */
+    uint32_t unit;
+    int64_t credit_sent;
+    uint32_t quick_deaths;      /* starts in a row that answered nothing */
+};
+
+struct kill_count {
+    struct gk_hash key;
+    uint32_t count;
+};
+
+struct worker {
+    const struct gk_worker_options *options;
+    uv_loop_t loop;
+    uv_timer_t heartbeat, reconnect;
+    uv_signal_t terminate, interrupt;
+    uv_pipe_t parent;
+    bool has_parent;
+    struct gk_spool *spool;
+    char nvrtc_version[32], nvrtc_path[4096];
+    bool sandboxed;
+    /* session */
+    struct gk_link *link;
+    struct gk_loop_link *watch;
+    uint64_t epoch, session, seq;
+    uint64_t heard_ms, pinged_ms, heartbeat_ms, liveness;
+    uint32_t attempts;       /* of connecting, since the last WELCOME */
+    bool welcome, was_ready, ending;
+    bool closing;            /* the link is given up; the reconnect timer closes it */
+    uint64_t welcome_at;     /* number of sessions so far */
+    enum gk_status result;
+    struct gk_err err;
+    /* work */
+    struct lease *leases;    /* in order of arrival */
+    uint32_t lease_count;
+    struct bundle *bundles;
+    uint64_t use_count;
+    struct compile_task *tasks, **tasks_end;
+    struct compile_slot slots[POOL_MAX];
+    uint32_t slot_count;
+    struct bench benches[GK_WORKER_DEVICES_MAX];
+    uint32_t bench_count;
+    struct kill_count kills[KILLS_MAX];
+    uint32_t kill_next;
+};
+
+void worker_log(struct worker *worker, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Ends the loop: BYE, children killed, gk_worker_run returns status. */
+void worker_end(struct worker *worker, enum gk_status status, const char *reason);
+
+/* session.c */
+enum gk_status session_connect(struct worker *worker, struct gk_err *err);
+void session_disconnect(struct worker *worker);
+/* At the end, outside of callbacks. */
+void session_close(struct worker *worker);
+void session_beat(struct worker *worker);
+/* The body is taken. Nothing is sent while there is no session: what matters is held or spooled. */
+void session_send(struct worker *worker, enum gk_message_type type, int64_t token,
+                  struct gk_json *body);
+/* Spools a RESULT and sends it. The body is taken. */
+void session_result(struct worker *worker, int64_t token, int64_t pass, struct gk_json *body);
+void session_release(struct worker *worker, int64_t token, const char *reason);
+void session_credit(struct worker *worker);
+
+/* bundle.c */
+enum gk_status bundle_need(struct worker *worker, const struct gk_json *files,
+                           struct bundle **bundle_out, struct gk_err *err);
+void bundle_ask(struct worker *worker, struct bundle *bundle);
+void bundle_blob(struct worker *worker, const struct gk_json *body);
+void bundle_error(struct worker *worker, const char *text);
+void bundle_release(struct worker *worker, struct bundle *bundle);
+void bundles_destroy(struct worker *worker);
+
+/* pool.c */
+enum gk_status pool_need(struct worker *worker, const struct gk_compile_job *job, int64_t compile_s,
+                         struct compile_task **task_out, struct gk_err *err);
+void pool_release(struct worker *worker, struct compile_task *task);
+void pool_advance(struct worker *worker);
+void pool_stop(struct worker *worker);
+
+/* bench.c */
+void bench_advance(struct bench *bench);
+void benches_stop(struct worker *worker);
+bool kills_reached(struct worker *worker, const char *config_id, uint32_t limit);
+
+/* lease.c */
+enum gk_status lease_take(struct worker *worker, const struct gk_json *body, struct gk_err *err);
+struct lease *lease_find(struct worker *worker, int64_t token);
+/* Looks at what has changed and goes on; may end and free the lease. */
+void lease_advance(struct worker *worker, struct lease *lease);
+void leases_advance(struct worker *worker);
+/* The running unit has a record (lent). */
+void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
+                    const struct gk_json *record);
+void lease_acknowledged(struct worker *worker, struct lease *lease, bool go_on);
+void lease_drop(struct worker *worker, struct lease *lease);
+/* Next unit to run, or UINT32_MAX. */
+uint32_t lease_next_unit(struct lease *lease);
+struct gk_json *record_json(enum gk_stage stage, enum gk_failure failure, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
