@@ -33,7 +33,8 @@ const char *gk_buf_text(const struct gk_buf *buf);
 /* GK_NOMEM if any append failed. */
 enum gk_status gk_buf_status(const struct gk_buf *buf, struct gk_err *err);
 
-/* Takes the memory out of the buffer (malloc'd, NUL-terminated, the caller frees); NULL if failed. */
+/* Takes the memory out of the buffer (malloc'd, NUL-terminated, the caller frees); NULL if failed.
+ */
 char *gk_buf_detach(struct gk_buf *buf);
 
 /* malloc'd copies; NULL when out of memory. */

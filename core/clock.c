@@ -34,8 +34,7 @@ void gk_clock_text(uint64_t wall_ms, char text_out[32])
 {
     time_t seconds = (time_t)(wall_ms / 1000u);
     struct tm parts;
-    if (!gmtime_r(&seconds, &parts) ||
-        strftime(text_out, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
+    if (!gmtime_r(&seconds, &parts) || strftime(text_out, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
         (void)snprintf(text_out, 32, "unreadable time"); /* fits */
     }
 }

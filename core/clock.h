@@ -1,6 +1,6 @@
 /*
- * Time as a parameter. Mains make one real clock and hand it down; tests and the simulator hand down
- * their own. Monotonic time orders and expires; wall time is only ever shown and stored.
+ * Time as a parameter. Mains make one real clock and hand it down; tests and the simulator hand
+ * down their own. Monotonic time orders and expires; wall time is only ever shown and stored.
  */
 #ifndef GK_CORE_CLOCK_H
 #define GK_CORE_CLOCK_H

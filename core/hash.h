@@ -7,7 +7,7 @@
 
 #include "core/status.h"
 
-#define GK_HASH_SIZE 32
+#define GK_HASH_SIZE      32
 #define GK_HASH_TEXT_SIZE 65 /* 64 hex digits and the NUL */
 
 struct gk_hash {

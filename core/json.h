@@ -7,8 +7,8 @@
  * so that `gk_json_set(o, "k", gk_json_new_int(1))` never leaks.
  *
  * Bounds: text size by the caller's limit, nesting at GK_JSON_DEPTH_MAX, numbers must fit int64 or
- * a finite double, UTF-8 checked, duplicate keys and bytes after the value refused. Parse errors name
- * line and column.
+ * a finite double, UTF-8 checked, duplicate keys and bytes after the value refused. Parse errors
+ * name line and column.
  */
 #ifndef GK_CORE_JSON_H
 #define GK_CORE_JSON_H
@@ -20,7 +20,8 @@ struct gk_json;
 
 /* Deeper nesting than any of our formats by far, and shallow enough for every C stack. */
 #define GK_JSON_DEPTH_MAX 64
-/* Lists and objects of one text. An object costs the parser some 300 bytes: this bounds what a text of
+/* Lists and objects of one text. An object costs the parser some 300 bytes: this bounds what a text
+ * of
  * "{},{},..." can make it allocate. The largest of our files has 30,000. */
 #define GK_JSON_CONTAINERS_MAX (1u << 20)
 
@@ -42,7 +43,8 @@ const char *gk_json_type_name(enum gk_json_type type);
 enum gk_status gk_json_parse(const char *text, size_t size, const char *origin,
                              struct gk_json **json_out, struct gk_err *err);
 /* Reads a regular file of at most size_max bytes. A directory, FIFO, device, missing or too large
- * file is refused by name before anything is read (opened non-blocking, so a FIFO cannot hang us). */
+ * file is refused by name before anything is read (opened non-blocking, so a FIFO cannot hang us).
+ */
 enum gk_status gk_json_load(const char *path, size_t size_max, struct gk_json **json_out,
                             struct gk_err *err);
 /* The same guard for any text file: malloc'd, NUL-terminated, *size_out without the NUL. */
@@ -64,8 +66,8 @@ const struct gk_json *gk_json_at(const struct gk_json *array, size_t index);
 const struct gk_json *gk_json_member(const struct gk_json *object, size_t index,
                                      const char **key_out);
 
-/* The same as a walk, O(1) a step: start with a NULL cursor; NULL after the last member. The object must
- * not change meanwhile. */
+/* The same as a walk, O(1) a step: start with a NULL cursor; NULL after the last member. The object
+ * must not change meanwhile. */
 const struct gk_json *gk_json_next(const struct gk_json *object, void **cursor,
                                    const char **key_out);
 
@@ -78,8 +80,7 @@ const char *gk_json_string(const struct gk_json *json, const char *fallback); /*
 int64_t gk_json_get_int(const struct gk_json *object, const char *key, int64_t fallback);
 double gk_json_get_real(const struct gk_json *object, const char *key, double fallback);
 bool gk_json_get_bool(const struct gk_json *object, const char *key, bool fallback);
-const char *gk_json_get_string(const struct gk_json *object, const char *key,
-                               const char *fallback);
+const char *gk_json_get_string(const struct gk_json *object, const char *key, const char *fallback);
 
 /* Values that must be there: an error names where, the key, what was met and what is allowed. */
 enum gk_status gk_json_need_int(const struct gk_json *object, const char *key, int64_t min,
@@ -93,7 +94,8 @@ enum gk_status gk_json_need(const struct gk_json *object, const char *key, enum 
 #define GK_JSON_SHOW_SIZE 80
 void gk_json_show(const struct gk_json *json, char text_out[GK_JSON_SHOW_SIZE]);
 
-/* True if the bytes are UTF-8 (no surrogates, no overlong forms); else *bad_out is the first bad byte. */
+/* True if the bytes are UTF-8 (no surrogates, no overlong forms); else *bad_out is the first bad
+ * byte. */
 bool gk_utf8_check(const char *text, size_t size, size_t *bad_out);
 
 /* Turns every byte that is not part of UTF-8 into '?', in place. */
@@ -103,7 +105,7 @@ void gk_utf8_clean(char *text);
 struct gk_json *gk_json_new_null(void);
 struct gk_json *gk_json_new_bool(bool value);
 struct gk_json *gk_json_new_int(int64_t value);
-struct gk_json *gk_json_new_real(double value); /* NaN and infinities become null */
+struct gk_json *gk_json_new_real(double value);       /* NaN and infinities become null */
 struct gk_json *gk_json_new_string(const char *text); /* invalid UTF-8 bytes become '?' */
 struct gk_json *gk_json_new_array(void);
 struct gk_json *gk_json_new_object(void);
@@ -118,9 +120,9 @@ bool gk_json_set_string(struct gk_json *object, const char *key, const char *val
 struct gk_json *gk_json_get_mutable(struct gk_json *object, const char *key);
 
 /* Canonical text: sorted keys, no white space, reals as the shortest decimal that reads back the
- * same. Equal values give equal bytes: identities are hashes of this text. A real always carries a '.'
- * or an exponent ("1.0", "1e+30"), so that it reads back as a real: 1 and 1.0 are two values. Writing
- * stops with GK_LIMIT at GK_JSON_DEPTH_MAX, since nobody could read the text back. */
+ * same. Equal values give equal bytes: identities are hashes of this text. A real always carries a
+ * '.' or an exponent ("1.0", "1e+30"), so that it reads back as a real: 1 and 1.0 are two values.
+ * Writing stops with GK_LIMIT at GK_JSON_DEPTH_MAX, since nobody could read the text back. */
 enum gk_status gk_json_canonical(const struct gk_json *json, struct gk_buf *buf,
                                  struct gk_err *err);
 /* The same as a malloc'd string; NULL when out of memory or nested too deeply. */

@@ -1,6 +1,6 @@
 /*
- * Sockets: see link.h. One ZeroMQ context a link: a program has one link, and then nothing of another one
- * can hold up its end. One thread a link.
+ * Sockets: see link.h. One ZeroMQ context a link: a program has one link, and then nothing of
+ * another one can hold up its end. One thread a link.
  */
 #include "core/link.h"
 
@@ -14,23 +14,27 @@
 #include <unistd.h>
 #include <zmq.h>
 
-/* Messages queued for one peer before send says GK_AGAIN, and taken ahead of receive. A lease is about
- * 2 KB, so a stuck worker costs the daemon some 2 MB. */
+/* Messages queued for one peer before send says GK_AGAIN, and taken ahead of receive. A lease is
+ * about 2 KB, so a stuck worker costs the daemon some 2 MB. */
 #define QUEUE_MESSAGES_MAX 1000
-/* Long enough for a last REPLY or BYE on a healthy connection, short enough that an exit never hangs. */
+/* Long enough for a last REPLY or BYE on a healthy connection, short enough that an exit never
+ * hangs. */
 #define LINGER_MS 500
 /* An idle or half-open TCP connection may not hold a slot for longer than this (default 30 s). */
 #define HANDSHAKE_MS 5000
-/* ZMTP's own heartbeats close descriptors of peers that were cut off; sessions have their own PING. */
-#define HEARTBEAT_MS 5000
+/* ZMTP's own heartbeats close descriptors of peers that were cut off; sessions have their own PING.
+ */
+#define HEARTBEAT_MS         5000
 #define HEARTBEAT_TIMEOUT_MS 15000
 
 struct gk_link {
     void *context;
     void *socket;
     bool is_router;
-    struct gk_buf body; /* of the last encode: kept, so that sending allocates nothing in the steady state */
-    char endpoint[256]; /* as bound or connected; the longest ipc path has 107 bytes, a host name 253 */
+    struct gk_buf
+        body; /* of the last encode: kept, so that sending allocates nothing in the steady state */
+    char endpoint[256]; /* as bound or connected; the longest ipc path has 107 bytes, a host name
+                           253 */
 };
 
 /* ------------------------------------------------------------------ making */
@@ -39,8 +43,8 @@ static enum gk_status check_endpoint(const char *endpoint, struct gk_err *err)
 {
     bool is_ipc = strncmp(endpoint, "ipc://", 6) == 0;
     if (!is_ipc && strncmp(endpoint, "tcp://", 6) != 0) {
-        return gk_fail(err, GK_USAGE,
-                       "endpoint '%s': allowed are ipc:///path and tcp://host:port", endpoint);
+        return gk_fail(err, GK_USAGE, "endpoint '%s': allowed are ipc:///path and tcp://host:port",
+                       endpoint);
     }
     const size_t path_max = sizeof((struct sockaddr_un *)0)->sun_path - 1;
     const char *rest = endpoint + 6;
@@ -94,8 +98,7 @@ static enum gk_status set_options(struct gk_link *link, struct gk_err *err)
     /* A limit on a frame, not on a message: receive() counts the frames. */
     int64_t frame_max = GK_BODY_MAX;
     if (zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) != 0) {
-        return gk_fail(err, GK_INTERNAL, "socket option MAXMSGSIZE: %s",
-                       zmq_strerror(zmq_errno()));
+        return gk_fail(err, GK_INTERNAL, "socket option MAXMSGSIZE: %s", zmq_strerror(zmq_errno()));
     }
     if (link->is_router) {
         /* Without it a send to a full or gone peer is a success that loses the message. */
@@ -132,8 +135,8 @@ out:
     return GK_OK;
 }
 
-/* libzmq removes whatever stands at an ipc path before it binds, so it would take over the address of a
- * living daemon. Somebody who accepts there is asked first. */
+/* libzmq removes whatever stands at an ipc path before it binds, so it would take over the address
+ * of a living daemon. Somebody who accepts there is asked first. */
 static bool somebody_listens(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -146,7 +149,7 @@ static bool somebody_listens(const char *path)
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + 1);
     int rc = connect(fd, (const struct sockaddr *)&address, length);
     bool listens = rc == 0 || errno == EAGAIN; /* EAGAIN: its backlog is full */
-    (void)close(fd); /* nothing was written to it */
+    (void)close(fd);                           /* nothing was written to it */
     return listens;
 }
 
@@ -179,8 +182,7 @@ enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, str
     return GK_OK;
 }
 
-enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out,
-                               struct gk_err *err)
+enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err)
 {
     enum gk_status status = check_endpoint(endpoint, err);
     if (status != GK_OK) {
@@ -296,8 +298,8 @@ static enum gk_status receive_frame(struct gk_link *link, zmq_msg_t *frame, stru
 enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
                                struct gk_message *message_out, struct gk_err *err)
 {
-    /* A router sees the peer's id first. One frame more than is allowed is kept, so that a message of
-     * many frames is told from one of two; the rest is dropped as it comes. */
+    /* A router sees the peer's id first. One frame more than is allowed is kept, so that a message
+     * of many frames is told from one of two; the rest is dropped as it comes. */
     const unsigned first = link->is_router ? 1 : 0, wanted = first + 2;
     zmq_msg_t frames[3], extra;
     for (unsigned i = 0; i < GK_ARRAY_COUNT(frames); i++) {
@@ -327,8 +329,8 @@ enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
                          count - (count > 0 ? first : 0));
     } else {
         status = gk_wire_decode(zmq_msg_data(&frames[first]), zmq_msg_size(&frames[first]),
-                                zmq_msg_data(&frames[first + 1]),
-                                zmq_msg_size(&frames[first + 1]), message_out, err);
+                                zmq_msg_data(&frames[first + 1]), zmq_msg_size(&frames[first + 1]),
+                                message_out, err);
     }
     for (unsigned i = 0; i < GK_ARRAY_COUNT(frames); i++) {
         (void)zmq_msg_close(&frames[i]);

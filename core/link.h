@@ -1,10 +1,11 @@
 /*
  * Sockets: the only user of libzmq besides loop.c.
  *
- * The daemon binds one ROUTER; workers and clients connect a DEALER. Options that the measured traps demand
- * are set here and nowhere else: ROUTER_MANDATORY with DONTWAIT (a full or gone peer is GK_AGAIN or
- * GK_CLOSED, never a silent loss), no HANDOVER, LINGER bounded, MAXMSGSIZE, ZMTP heartbeats, HANDSHAKE_IVL,
- * high-water marks. Never fork after a link exists; children are exec'ed.
+ * The daemon binds one ROUTER; workers and clients connect a DEALER. Options that the measured
+ * traps demand are set here and nowhere else: ROUTER_MANDATORY with DONTWAIT (a full or gone peer
+ * is GK_AGAIN or GK_CLOSED, never a silent loss), no HANDOVER, LINGER bounded, MAXMSGSIZE, ZMTP
+ * heartbeats, HANDSHAKE_IVL, high-water marks. Never fork after a link exists; children are
+ * exec'ed.
  */
 #ifndef GK_CORE_LINK_H
 #define GK_CORE_LINK_H
@@ -19,18 +20,17 @@ struct gk_peer {
     uint8_t size;
 };
 
-/* Endpoint "ipc:///path" or "tcp://host:port". A path longer than the system's limit is refused naming both
- * lengths. bind: GK_BUSY if somebody else listens there. */
+/* Endpoint "ipc:///path" or "tcp://host:port". A path longer than the system's limit is refused
+ * naming both lengths. bind: GK_BUSY if somebody else listens there. */
 enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, struct gk_err *err);
-enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out,
-                               struct gk_err *err);
+enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err);
 void gk_link_destroy(struct gk_link *link);
 
 /* Never blocks. peer is for a bound link (NULL otherwise). The message stays the caller's. */
 enum gk_status gk_link_send(struct gk_link *link, const struct gk_peer *peer,
                             const struct gk_message *message, struct gk_err *err);
-/* Never blocks: GK_AGAIN when nothing is there. GK_PROTOCOL/GK_VERSION: a malformed message was taken
- * and dropped; peer_out says whose. */
+/* Never blocks: GK_AGAIN when nothing is there. GK_PROTOCOL/GK_VERSION: a malformed message was
+ * taken and dropped; peer_out says whose. */
 enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
                                struct gk_message *message_out, struct gk_err *err);
 /* Blocks up to timeout_ms for something to receive; GK_TIMEOUT. For clients without a loop. */

@@ -1,9 +1,10 @@
 /*
  * A gk_link inside a libuv loop: see loop.h for the trap and the cure.
  *
- * Turn of a loop: timers, idle, prepare, wait for descriptors, check, close callbacks. The prepare handle looks at
- * ZMQ_EVENTS as the last thing before the wait, after every send that a timer or another callback made; if something can be
- * received the idle handle is started, which makes the wait zero. The check handle, first thing after the wait, delivers.
+ * Turn of a loop: timers, idle, prepare, wait for descriptors, check, close callbacks. The prepare
+ * handle looks at ZMQ_EVENTS as the last thing before the wait, after every send that a timer or
+ * another callback made; if something can be received the idle handle is started, which makes the
+ * wait zero. The check handle, first thing after the wait, delivers.
  */
 #include "core/loop.h"
 

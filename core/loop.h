@@ -1,9 +1,10 @@
 /*
  * A gk_link inside a libuv loop, written once.
  *
- * ZMQ_FD is edge-triggered and a zmq_send may eat the edge, so a poll handle alone loses wake-ups (measured:
- * 20 of 21 messages stuck). Here a prepare and a check handle re-read ZMQ_EVENTS on every turn of the loop, an idle
- * handle keeps the loop turning while events remain, and the poll handle on the descriptor only wakes it.
+ * ZMQ_FD is edge-triggered and a zmq_send may eat the edge, so a poll handle alone loses wake-ups
+ * (measured: 20 of 21 messages stuck). Here a prepare and a check handle re-read ZMQ_EVENTS on
+ * every turn of the loop, an idle handle keeps the loop turning while events remain, and the poll
+ * handle on the descriptor only wakes it.
  */
 #ifndef GK_CORE_LOOP_H
 #define GK_CORE_LOOP_H
@@ -15,7 +16,8 @@
 struct gk_loop_link;
 
 /* Called on the loop's thread when the link may have something to receive. It should receive until
- * GK_AGAIN or its own bound; if it stops early it is called again. It may send. It must not destroy the watcher. */
+ * GK_AGAIN or its own bound; if it stops early it is called again. It may send. It must not destroy
+ * the watcher. */
 typedef void (*gk_loop_ready_cb)(void *context);
 
 enum gk_status gk_loop_watch(uv_loop_t *loop, struct gk_link *link, gk_loop_ready_cb ready,

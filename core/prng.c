@@ -6,10 +6,10 @@
 #include "core/status.h"
 
 /* Multipliers and Weyl increments as published with the generator. */
-#define PHILOX_M0 0xD2511F53u
-#define PHILOX_M1 0xCD9E8D57u
-#define PHILOX_W0 0x9E3779B9u
-#define PHILOX_W1 0xBB67AE85u
+#define PHILOX_M0     0xD2511F53u
+#define PHILOX_M1     0xCD9E8D57u
+#define PHILOX_W0     0x9E3779B9u
+#define PHILOX_W1     0xBB67AE85u
 #define PHILOX_ROUNDS 10
 
 void gk_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])

@@ -2,9 +2,9 @@
  * Randomness as a value.
  *
  * gk_philox() is Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as
- * 1, 2, 3", SC11): a counter-based generator, so element i of tensor t under seed s is a pure function
- * of (s, t, i) and the CPU, the emulated device and a GPU hold the same bits.
- * struct gk_prng is a stream over it for searches, schedules and tests: same seed, same sequence.
+ * 1, 2, 3", SC11): a counter-based generator, so element i of tensor t under seed s is a pure
+ * function of (s, t, i) and the CPU, the emulated device and a GPU hold the same bits. struct
+ * gk_prng is a stream over it for searches, schedules and tests: same seed, same sequence.
  */
 #ifndef GK_CORE_PRNG_H
 #define GK_CORE_PRNG_H

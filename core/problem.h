@@ -3,9 +3,9 @@
  *
  * A problem is one op with one value for each field. Its canonical text is
  *     gemm{"K":4096,"M":16,"N":4096}
- * : keys sorted, fields at their default left out, reals as shortest decimals. The hash of that text is
- * its identity in the store, in messages and in exports, so a field that a later release adds (with a
- * default) changes no stored identity, and a released default never changes.
+ * : keys sorted, fields at their default left out, reals as shortest decimals. The hash of that
+ * text is its identity in the store, in messages and in exports, so a field that a later release
+ * adds (with a default) changes no stored identity, and a released default never changes.
  */
 #ifndef GK_CORE_PROBLEM_H
 #define GK_CORE_PROBLEM_H
@@ -15,13 +15,13 @@
 #include "core/json.h"
 
 #define GK_FIELDS_MAX 48
-#define GK_SERIES_MAX 65536     /* requests of one problem */
+#define GK_SERIES_MAX 65536 /* requests of one problem */
 #define GK_EXTENT_MAX (INT64_C(1) << 40)
 
 enum gk_field_type { GK_FIELD_INT, GK_FIELD_REAL, GK_FIELD_BOOL, GK_FIELD_ENUM, GK_FIELD_INTS };
 enum gk_field_role {
-    GK_FIELD_KEY,  /* looked up by select */
-    GK_FIELD_DATA  /* per-request data: select sees count, max and sum */
+    GK_FIELD_KEY, /* looked up by select */
+    GK_FIELD_DATA /* per-request data: select sees count, max and sum */
 };
 
 struct gk_field {
@@ -29,24 +29,24 @@ struct gk_field {
     char *doc;
     enum gk_field_type type;
     enum gk_field_role role;
-    bool is_dtype;           /* an enum of element types: macros carry the C++ type */
-    int64_t min, max;        /* INT and INTS: inclusive */
+    bool is_dtype;    /* an enum of element types: macros carry the C++ type */
+    int64_t min, max; /* INT and INTS: inclusive */
     double real_min, real_max;
-    char **values;           /* ENUM: allowed values, append-only across releases */
+    char **values; /* ENUM: allowed values, append-only across releases */
     uint32_t value_count;
-    char *default_text;      /* expression over earlier fields; NULL: the field is required */
+    char *default_text;           /* expression over earlier fields; NULL: the field is required */
     struct gk_expr *default_expr; /* compiled against the op's scope */
-    char *count_text;        /* INTS: number of entries as an expression, e.g. "batch" */
+    char *count_text;             /* INTS: number of entries as an expression, e.g. "batch" */
     struct gk_expr *count_expr;
-    uint32_t slot;           /* in the op's scope */
+    uint32_t slot; /* in the op's scope */
 };
 
 /* Constraint or derived name of an op or template: evaluated in order. */
 struct gk_rule {
     char name[GK_NAME_MAX];
-    char *doc;               /* why; may be NULL */
+    char *doc; /* why; may be NULL */
     struct gk_expr *expr;
-    bool is_constraint;      /* else a derived name that fills `slot` */
+    bool is_constraint; /* else a derived name that fills `slot` */
     uint32_t slot;
 };
 
@@ -58,7 +58,7 @@ struct gk_op_fields {
     struct gk_field fields[GK_FIELDS_MAX];
     uint32_t field_count;
     struct gk_scope *scope;
-    struct gk_rule *rules;   /* derived names and constraints over fields */
+    struct gk_rule *rules; /* derived names and constraints over fields */
     uint32_t rule_count;
 };
 
@@ -68,14 +68,15 @@ struct gk_problem {
     const struct gk_op_fields *op; /* borrowed */
     union gk_value *slots;         /* fields and derived names: gk_scope_count(op->scope) entries */
     uint32_t slot_count;
-    struct gk_series *series;      /* storage of INTS fields, by field index */
+    struct gk_series *series; /* storage of INTS fields, by field index */
     char *canonical;
     struct gk_hash id;
 };
 
 /* From {"M":16,...}: absent fields take their default; unknown fields, wrong types, values outside
- * the range, a broken constraint: each is one message in diag, prefixed by `where` ("shapes.json: row 3").
- * All messages of the row come at once. Nothing is written on failure. INTS accept [1,2,3],
+ * the range, a broken constraint: each is one message in diag, prefixed by `where` ("shapes.json:
+ * row 3"). All messages of the row come at once. Nothing is written on failure. INTS accept
+ * [1,2,3],
  * {"each":[..]} and {"draw":"uniform","min":..,"max":..,"seed":..}; the canonical text of a draw is
  * the draw, its values are made here (Philox: the same everywhere). */
 enum gk_status gk_problem_from_json(const struct gk_op_fields *op, const struct gk_json *fields,

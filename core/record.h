@@ -1,8 +1,8 @@
 /*
  * What happened to a trial: stage, outcome, resources, verification, times.
  *
- * Produced by the worker, carried by RESULT, stored by the daemon, shown by the command line. The JSON
- * form is schemas/record.schema.json; to_json and from_json are exact inverses.
+ * Produced by the worker, carried by RESULT, stored by the daemon, shown by the command line. The
+ * JSON form is schemas/record.schema.json; to_json and from_json are exact inverses.
  */
 #ifndef GK_CORE_RECORD_H
 #define GK_CORE_RECORD_H
@@ -17,8 +17,8 @@
     X(COMPILE, "compile") /* NVRTC */                                                              \
     X(LIMITS, "limits")   /* after-compile constraints */                                          \
     X(LOAD, "load")                                                                                \
-    X(RUN, "run")         /* a launch of verification */                                           \
-    X(VERIFY, "verify")   /* outputs against the reference */                                      \
+    X(RUN, "run")       /* a launch of verification */                                             \
+    X(VERIFY, "verify") /* outputs against the reference */                                        \
     X(MEASURE, "measure")                                                                          \
     X(DONE, "done")
 
@@ -31,12 +31,12 @@ enum gk_stage {
 /* Kinds of failure. Text travels and is stored: append, never rename. */
 #define GK_FAILURE_MAP(X)                                                                          \
     X(NONE, "none")                                                                                \
-    X(ILLEGAL, "illegal_config")         /* a constraint, named in the message */                  \
+    X(ILLEGAL, "illegal_config") /* a constraint, named in the message */                          \
     X(COMPILE_ERROR, "compile_error")                                                              \
     X(COMPILE_TIMEOUT, "compile_timeout")                                                          \
     X(COMPILE_MEMORY, "compile_memory")                                                            \
     X(COMPILE_CRASH, "compile_crash")                                                              \
-    X(RESOURCES, "resources")            /* an after-compile constraint or the device's limits */  \
+    X(RESOURCES, "resources") /* an after-compile constraint or the device's limits */             \
     X(LOAD_ERROR, "load_error")                                                                    \
     X(LAUNCH_ERROR, "launch_error")                                                                \
     X(OUT_OF_BOUNDS, "out_of_bounds")                                                              \
@@ -46,21 +46,22 @@ enum gk_stage {
     X(DEADLOCK, "deadlock")                                                                        \
     X(TRAP, "trap")                                                                                \
     X(UNSUPPORTED, "unsupported_instruction")                                                      \
-    X(TIMEOUT, "timeout")                /* the run deadline, then SIGKILL */                      \
-    X(CRASH, "crash")                    /* the executor died */                                   \
-    X(WORK_LIMIT, "work_limit")          /* more work than an emulated device takes */             \
-    X(MEMORY, "device_memory")           /* the problem does not fit */                            \
+    X(TIMEOUT, "timeout")       /* the run deadline, then SIGKILL */                               \
+    X(CRASH, "crash")           /* the executor died */                                            \
+    X(WORK_LIMIT, "work_limit") /* more work than an emulated device takes */                      \
+    X(MEMORY, "device_memory")  /* the problem does not fit */                                     \
     X(WRONG, "wrong_result")                                                                       \
-    X(NONFINITE, "nonfinite_result")     /* NaN or Inf where the reference has none, or not */     \
-    X(NEVER_WRITTEN, "never_written")    /* output elements still poisoned */                      \
-    X(CANARY, "wrote_outside")           /* canaries around a buffer changed */                    \
+    X(NONFINITE, "nonfinite_result")  /* NaN or Inf where the reference has none, or not */        \
+    X(NEVER_WRITTEN, "never_written") /* output elements still poisoned */                         \
+    X(CANARY, "wrote_outside")        /* canaries around a buffer changed */                       \
     X(INPUT_CHANGED, "input_changed")                                                              \
     X(WORKSPACE, "workspace_not_restored") /* a zero_kept workspace was left dirty */              \
-    X(FLOOR, "faster_than_possible")     /* time under the device's floor */                       \
+    X(FLOOR, "faster_than_possible")       /* time under the device's floor */                     \
     X(UNSTABLE, "unstable")                                                                        \
-    X(REFERENCE, "reference_failed")     /* the reference itself did not run: not the config's fault */ \
-    X(QUARANTINED, "quarantined")        /* killed executors twice before */                       \
-    X(INFRA, "infrastructure")           /* lease lost, worker gone: does not count against it */
+    X(REFERENCE,                                                                                   \
+      "reference_failed")         /* the reference itself did not run: not the config's fault */   \
+    X(QUARANTINED, "quarantined") /* killed executors twice before */                              \
+    X(INFRA, "infrastructure")    /* lease lost, worker gone: does not count against it */
 
 enum gk_failure {
 #define GK_FAILURE_ENUM(name, text) GK_FAILURE_##name,
@@ -73,16 +74,16 @@ bool gk_stage_from_name(const char *name, enum gk_stage *stage_out);
 const char *gk_failure_name(enum gk_failure failure);
 bool gk_failure_from_name(const char *name, enum gk_failure *failure_out);
 
-#define GK_LAUNCHES_MAX 8
-#define GK_RUNGS_MAX 24
-#define GK_SAMPLES_MAX 256
+#define GK_LAUNCHES_MAX       8
+#define GK_RUNGS_MAX          24
+#define GK_SAMPLES_MAX        256
 #define GK_RECORD_MESSAGE_MAX 4096 /* bytes of a failure's message kept */
 
 /* From ptxas's report on one launch's kernel. -1: not reported (no cubin was built). */
 struct gk_kernel_resources {
     char kernel[GK_NAME_MAX];
     int64_t regs;
-    int64_t spill_bytes;  /* stores + loads */
+    int64_t spill_bytes; /* stores + loads */
     int64_t static_smem;
     int64_t dynamic_smem;
     int64_t blocks_per_sm;
@@ -91,38 +92,41 @@ struct gk_kernel_resources {
 
 /* One rung of the verification ladder. */
 struct gk_rung {
-    char name[32];        /* "exact", "reference", ... */
+    char name[32]; /* "exact", "reference", ... */
     bool passed;
-    int64_t compared;     /* elements */
-    int64_t failed;       /* elements over the bound */
-    int64_t worst_index;  /* -1 when nothing was compared */
+    int64_t compared;    /* elements */
+    int64_t failed;      /* elements over the bound */
+    int64_t worst_index; /* -1 when nothing was compared */
     double worst_got, worst_want, worst_bound;
-    double norm_error;    /* relative Frobenius error; -1 when not computed */
+    double norm_error; /* relative Frobenius error; -1 when not computed */
     char tensor[GK_NAME_MAX];
 };
 
 struct gk_record {
-    enum gk_stage stage;       /* DONE, or where it failed */
-    enum gk_failure failure;   /* NONE if it is verified and timed */
-    char *message;             /* of the failure; NULL if none; owned */
-    bool modelled;             /* times are modelled (emulated device) */
-    double time_ns;            /* median of the samples: the pipeline's `run` launches; 0 unless DONE */
-    double plan_ns;            /* phase `plan` launches, shown apart; 0 if there are none */
+    enum gk_stage stage;     /* DONE, or where it failed */
+    enum gk_failure failure; /* NONE if it is verified and timed */
+    char *message;           /* of the failure; NULL if none; owned */
+    bool modelled;           /* times are modelled (emulated device) */
+    double time_ns; /* median of the samples: the pipeline's `run` launches; 0 unless DONE */
+    double plan_ns; /* phase `plan` launches, shown apart; 0 if there are none */
     double samples_ns[GK_SAMPLES_MAX];
     uint32_t sample_count;
     struct gk_kernel_resources kernels[GK_LAUNCHES_MAX];
     uint32_t kernel_count;
     struct gk_rung rungs[GK_RUNGS_MAX];
     uint32_t rung_count;
-    uint32_t input_set;        /* 0..3: which seeded input set the trial met */
+    uint32_t input_set; /* 0..3: which seeded input set the trial met */
     bool compile_cached;
     double compile_ns, verify_ns, measure_ns; /* what it cost */
-    struct gk_hash code_id;    /* of the code sections and evaluated launches: equal ids are measured once */
-    struct gk_json *counts;    /* emulated device: sectors, wavefronts, ... ; NULL else; owned */
-    struct gk_json *environment; /* driver, NVRTC, host, clocks ...; NULL in a reply that names it by hash; owned */
+    struct gk_hash
+        code_id; /* of the code sections and evaluated launches: equal ids are measured once */
+    struct gk_json *counts;      /* emulated device: sectors, wavefronts, ... ; NULL else; owned */
+    struct gk_json *environment; /* driver, NVRTC, host, clocks ...; NULL in a reply that names it
+                                    by hash; owned */
 };
 
-void gk_record_init(struct gk_record *record); /* stage RENDER, failure NONE, everything else empty */
+void gk_record_init(
+    struct gk_record *record); /* stage RENDER, failure NONE, everything else empty */
 void gk_record_fini(struct gk_record *record);
 /* Sets failure and message at the stage; message is formatted and bounded. */
 void gk_record_fail(struct gk_record *record, enum gk_stage stage, enum gk_failure failure,

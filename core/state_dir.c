@@ -55,10 +55,9 @@ static const char *network_name(const char *path)
         unsigned magic;
         const char *name;
     } network[] = {
-        {NFS_SUPER_MAGIC, "NFS"},       {SMB_SUPER_MAGIC, "SMB"},  {0xFF534D42u, "CIFS"},
-        {0xFE534D42u, "SMB2"},          {CEPH_SUPER_MAGIC, "Ceph"}, {0x0BD00BD0u, "Lustre"},
-        {AFS_SUPER_MAGIC, "AFS"},       {0x47504653u, "GPFS"},
-        {CODA_SUPER_MAGIC, "Coda"},
+        {NFS_SUPER_MAGIC, "NFS"}, {SMB_SUPER_MAGIC, "SMB"},   {0xFF534D42u, "CIFS"},
+        {0xFE534D42u, "SMB2"},    {CEPH_SUPER_MAGIC, "Ceph"}, {0x0BD00BD0u, "Lustre"},
+        {AFS_SUPER_MAGIC, "AFS"}, {0x47504653u, "GPFS"},      {CODA_SUPER_MAGIC, "Coda"},
     };
     struct statfs info;
     if (statfs(path, &info) != 0) {

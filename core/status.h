@@ -63,7 +63,8 @@ struct gk_err {
     char text[GK_ERR_TEXT_MAX];
 };
 
-/* Name of a status as in the map ("NOMEM"), and its sentence. Never NULL; unknown numbers say so. */
+/* Name of a status as in the map ("NOMEM"), and its sentence. Never NULL; unknown numbers say so.
+ */
 const char *gk_status_name(enum gk_status status);
 const char *gk_status_text(enum gk_status status);
 
@@ -88,8 +89,8 @@ enum gk_status gk_fail_in(struct gk_err *err, enum gk_status status, const char 
 #define GK_DIAG_MAX 64
 
 struct gk_diag {
-    uint32_t count;   /* all messages added, also those not kept */
-    uint32_t kept;    /* texts[0 .. kept) are set */
+    uint32_t count;        /* all messages added, also those not kept */
+    uint32_t kept;         /* texts[0 .. kept) are set */
     enum gk_status status; /* of the first message */
     char *texts[GK_DIAG_MAX];
 };
@@ -97,7 +98,8 @@ struct gk_diag {
 void gk_diag_init(struct gk_diag *diag);
 void gk_diag_fini(struct gk_diag *diag);
 
-/* Adds a message and returns status, so that a checker can say `bad = gk_diag_add(...)` and go on. */
+/* Adds a message and returns status, so that a checker can say `bad = gk_diag_add(...)` and go on.
+ */
 enum gk_status gk_diag_add(struct gk_diag *diag, enum gk_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

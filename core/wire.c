@@ -1,8 +1,9 @@
 /*
  * Messages as bytes: see wire.h. Pure functions over memory; any thread.
  *
- * The order of checks in decode matters: sizes before any field, the magic before the version, the version
- * before everything whose place a later version may move, the checksum before the body is parsed.
+ * The order of checks in decode matters: sizes before any field, the magic before the version, the
+ * version before everything whose place a later version may move, the checksum before the body is
+ * parsed.
  */
 #include "core/wire.h"
 
@@ -27,8 +28,9 @@ enum {
     AT_CRC = 60
 };
 
-/* CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), a nibble a step: 64 bytes of table instead of a
- * kilobyte, and 1 MiB still takes about 3 ms. Hardware instructions were left out: no message is hot. */
+/* CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), a nibble a step: 64 bytes of table instead
+ * of a kilobyte, and 1 MiB still takes about 3 ms. Hardware instructions were left out: no message
+ * is hot. */
 static const uint32_t crc_table[16] = {
     0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3, 0x61C69362, 0x7198540D,
     0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9, 0xC38D26C4, 0xD3D3E1AB, 0xE330A81A, 0xF36E6F75,
@@ -158,8 +160,7 @@ static enum gk_status check_frames(const unsigned char *header, size_t header_si
 }
 
 enum gk_status gk_wire_decode(const void *header_bytes, size_t header_size, const void *body,
-                              size_t body_size, struct gk_message *message_out,
-                              struct gk_err *err)
+                              size_t body_size, struct gk_message *message_out, struct gk_err *err)
 {
     const unsigned char *header = header_bytes;
     enum gk_status status = check_frames(header, header_size, body, body_size, err);

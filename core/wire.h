@@ -1,29 +1,35 @@
 /*
  * Messages as bytes. No sockets here, so this file is fuzzed as it stands.
  *
- * A message is two frames: a header of exactly 64 bytes (little-endian) and a body: UTF-8 JSON, an object,
- * at most GK_BODY_MAX bytes. Anything else is refused before a field is read. The members of each body stand in
- * schemas/PROTOCOL.md and schemas/message.schema.json.
+ * A message is two frames: a header of exactly 64 bytes (little-endian) and a body: UTF-8 JSON, an
+ * object, at most GK_BODY_MAX bytes. Anything else is refused before a field is read. The members
+ * of each body stand in schemas/PROTOCOL.md and schemas/message.schema.json.
  *
- *   0 magic "GKT1"   4 version u16   6 type u16   8 flags u32 (0)   12 body length u32
- *   16 epoch u64     24 session u64  32 seq u64   40 token u64      48 reply_to u64   56 reserved u32 (0)   60 CRC-32C of bytes 0..59 and the body
+ *    0 magic "GKT1"    4 version u16    6 type u16    8 flags u32 (0)
+ *
+ *   12 body length u32  16 epoch u64    24 session u64  32 seq u64
+ *
+ *   40 token u64        48 reply_to u64  56 reserved u32 (0)
+ *
+ *   60 CRC-32C of bytes 0..59 and the body
  */
 #ifndef GK_CORE_WIRE_H
 #define GK_CORE_WIRE_H
 
 #include "core/json.h"
 
-#define GK_HEADER_SIZE 64
-#define GK_BODY_MAX (1u << 20)
-#define GK_WIRE_VERSION 1     /* what this build speaks */
+#define GK_HEADER_SIZE      64
+#define GK_BODY_MAX         (1u << 20)
+#define GK_WIRE_VERSION     1 /* what this build speaks */
 #define GK_WIRE_VERSION_MIN 1 /* the oldest it understands */
 
 /* W worker, D daemon, C client. Numbers travel: append, never renumber. */
 #define GK_MESSAGE_MAP(X)                                                                          \
-    X(HELLO, 1) X(WELCOME, 2) X(REJECT, 3) X(READY, 4) X(LEASE, 5) X(STARTED, 6) X(RESULT, 7)      \
-    X(ACK, 8) X(RELEASE, 9) X(CANCEL, 10) X(PING, 11) X(PONG, 12) X(BLOB_GET, 13) X(BLOB, 14)      \
-    X(DEVICE_EVENT, 15) X(BYE, 16)                                                                 \
-    X(REQUEST, 32) X(REPLY, 33) X(EVENT, 34) X(ERROR, 35)
+    X(HELLO, 1)                                                                                    \
+    X(WELCOME, 2)                                                                                  \
+    X(REJECT, 3) X(READY, 4) X(LEASE, 5) X(STARTED, 6) X(RESULT, 7) X(ACK, 8) X(RELEASE, 9)        \
+        X(CANCEL, 10) X(PING, 11) X(PONG, 12) X(BLOB_GET, 13) X(BLOB, 14) X(DEVICE_EVENT, 15)      \
+            X(BYE, 16) X(REQUEST, 32) X(REPLY, 33) X(EVENT, 34) X(ERROR, 35)
 
 enum gk_message_type {
 #define GK_MESSAGE_ENUM(name, number) GK_MSG_##name = number,
@@ -33,26 +39,26 @@ enum gk_message_type {
 
 struct gk_message {
     enum gk_message_type type;
-    uint16_t version;   /* filled by encode */
-    uint64_t epoch;     /* the daemon's; 0 before WELCOME */
-    uint64_t session;   /* issued by the daemon in WELCOME; 0 for clients */
-    uint64_t seq;       /* counts up per sender and session, from 1 */
-    uint64_t token;     /* of the lease it is about; 0 if about none */
-    uint64_t reply_to;  /* seq of the REQUEST answered; 0 else */
+    uint16_t version;     /* filled by encode */
+    uint64_t epoch;       /* the daemon's; 0 before WELCOME */
+    uint64_t session;     /* issued by the daemon in WELCOME; 0 for clients */
+    uint64_t seq;         /* counts up per sender and session, from 1 */
+    uint64_t token;       /* of the lease it is about; 0 if about none */
+    uint64_t reply_to;    /* seq of the REQUEST answered; 0 else */
     struct gk_json *body; /* an object; owned */
 };
 
 const char *gk_message_name(enum gk_message_type type); /* NULL for an unknown number */
 void gk_message_fini(struct gk_message *message);
 
-/* Header into header_out, canonical body into body (reset first). GK_LIMIT if the body is too long. */
+/* Header into header_out, canonical body into body (reset first). GK_LIMIT if the body is too long.
+ */
 enum gk_status gk_wire_encode(const struct gk_message *message,
                               unsigned char header_out[GK_HEADER_SIZE], struct gk_buf *body,
                               struct gk_err *err);
 /* GK_PROTOCOL for anything malformed, GK_VERSION for a version out of range (names the range). */
 enum gk_status gk_wire_decode(const void *header, size_t header_size, const void *body,
-                              size_t body_size, struct gk_message *message_out,
-                              struct gk_err *err);
+                              size_t body_size, struct gk_message *message_out, struct gk_err *err);
 uint32_t gk_crc32c(uint32_t crc, const void *bytes, size_t size);
 
 #endif

@@ -2,13 +2,13 @@
  * The catalog: op.json and kernel.json, loaded, validated, compiled.
  *
  * docs/formats.md is the reference of both files. A catalog is loaded from a folder of ops
- * (kernels/: built-in families), from one kernel.json (a user's), or from an unpacked bundle; built-in
- * families have no privilege. Loading reports every mistake of every file in one pass. A loaded catalog is
- * immutable: any thread may read it.
+ * (kernels/: built-in families), from one kernel.json (a user's), or from an unpacked bundle;
+ * built-in families have no privilege. Loading reports every mistake of every file in one pass. A
+ * loaded catalog is immutable: any thread may read it.
  *
- * A bundle is everything that an op needs, by hash: sources, headers, op.json, kernel.json. The one who
- * submits packs it; the daemon stores the blobs; the worker unpacks it to a folder and loads a catalog
- * from there, so that all three read the very same bytes.
+ * A bundle is everything that an op needs, by hash: sources, headers, op.json, kernel.json. The one
+ * who submits packs it; the daemon stores the blobs; the worker unpacks it to a folder and loads a
+ * catalog from there, so that all three read the very same bytes.
  */
 #ifndef GK_KERNELS_CATALOG_H
 #define GK_KERNELS_CATALOG_H
@@ -18,42 +18,62 @@
 #include "core/problem.h"
 #include "core/shapes.h"
 
-#define GK_TENSORS_MAX 32
-#define GK_WORKSPACES_MAX 8
-#define GK_TENSOR_MAPS_MAX 16
-#define GK_TENSOR_RANK_MAX 6
-#define GK_ARGS_MAX 48
-#define GK_TERMS_MAX 8
-#define GK_SOURCE_MAX (256u << 10)     /* bytes of one source file */
-#define GK_BUNDLE_FILES_MAX 256
-#define GK_BUNDLE_MAX (8u << 20)       /* bytes of all files of a bundle */
+#define GK_TENSORS_MAX       32
+#define GK_WORKSPACES_MAX    8
+#define GK_TENSOR_MAPS_MAX   16
+#define GK_TENSOR_RANK_MAX   6
+#define GK_ARGS_MAX          48
+#define GK_TERMS_MAX         8
+#define GK_SOURCE_MAX        (256u << 10) /* bytes of one source file */
+#define GK_BUNDLE_FILES_MAX  256
+#define GK_BUNDLE_MAX        (8u << 20) /* bytes of all files of a bundle */
 #define GK_AFTER_COMPILE_MAX 16
 
-enum gk_dtype { GK_BF16, GK_F16, GK_E4M3, GK_F32, GK_F64, GK_I8, GK_I32, GK_I64, GK_U8, GK_U32, GK_DTYPE_COUNT };
+enum gk_dtype {
+    GK_BF16,
+    GK_F16,
+    GK_E4M3,
+    GK_F32,
+    GK_F64,
+    GK_I8,
+    GK_I32,
+    GK_I64,
+    GK_U8,
+    GK_U32,
+    GK_DTYPE_COUNT
+};
 const char *gk_dtype_name(enum gk_dtype dtype); /* "bf16" */
 bool gk_dtype_from_name(const char *name, enum gk_dtype *dtype_out);
 uint32_t gk_dtype_bytes(enum gk_dtype dtype);
-double gk_dtype_roundoff(enum gk_dtype dtype);  /* unit roundoff; 0 for integers */
+double gk_dtype_roundoff(enum gk_dtype dtype); /* unit roundoff; 0 for integers */
 
 enum gk_tensor_role { GK_TENSOR_IN, GK_TENSOR_OUT, GK_TENSOR_INOUT };
 
 enum gk_generator_kind {
     GK_GEN_NONE, /* an `out` tensor */
-    GK_GEN_NORMAL, GK_GEN_UNIFORM, GK_GEN_TERNARY, GK_GEN_SMALL_INT, GK_GEN_CONSTANT,
-    GK_GEN_OFFSETS, GK_GEN_SERIES, GK_GEN_PAGE_TABLE, GK_GEN_CLASS_INDEX, GK_GEN_BYTES
+    GK_GEN_NORMAL,
+    GK_GEN_UNIFORM,
+    GK_GEN_TERNARY,
+    GK_GEN_SMALL_INT,
+    GK_GEN_CONSTANT,
+    GK_GEN_OFFSETS,
+    GK_GEN_SERIES,
+    GK_GEN_PAGE_TABLE,
+    GK_GEN_CLASS_INDEX,
+    GK_GEN_BYTES
 };
 
 struct gk_generator {
     enum gk_generator_kind kind;
-    struct gk_expr *args[3];   /* by kind, in the order of docs/formats.md; NULL: the default */
-    int32_t series_field;      /* index of the ints field, or -1 */
+    struct gk_expr *args[3]; /* by kind, in the order of docs/formats.md; NULL: the default */
+    int32_t series_field;    /* index of the ints field, or -1 */
 };
 
 /* A dtype that is fixed, or named by a dtype field of the problem. */
 struct gk_dtype_ref {
     bool from_field;
     enum gk_dtype dtype;
-    uint32_t field;            /* index into fields */
+    uint32_t field; /* index into fields */
 };
 
 struct gk_tensor {
@@ -63,29 +83,42 @@ struct gk_tensor {
     uint32_t rank;
     struct gk_expr *extents[GK_TENSOR_RANK_MAX];
     struct gk_expr *strides[GK_TENSOR_RANK_MAX]; /* all NULL: packed */
-    struct gk_expr *offset;    /* NULL: 0 */
-    struct gk_expr *align;     /* NULL: 256; of the first element's address, after the offset */
-    struct gk_expr *when;      /* NULL: always */
+    struct gk_expr *offset;                      /* NULL: 0 */
+    struct gk_expr *align; /* NULL: 256; of the first element's address, after the offset */
+    struct gk_expr *when;  /* NULL: always */
     struct gk_generator gen;
     struct gk_generator exact; /* kind NONE: as gen */
     int32_t rows_owner;        /* index of the ints field, or -1 */
 };
 
-enum gk_arg_kind { GK_ARG_TENSOR, GK_ARG_WORKSPACE, GK_ARG_VALUE, GK_ARG_TENSOR_MAP, GK_ARG_RESULT };
-enum gk_scalar { GK_SCALAR_I32, GK_SCALAR_U32, GK_SCALAR_I64, GK_SCALAR_U64, GK_SCALAR_F32, GK_SCALAR_F64 };
+enum gk_arg_kind {
+    GK_ARG_TENSOR,
+    GK_ARG_WORKSPACE,
+    GK_ARG_VALUE,
+    GK_ARG_TENSOR_MAP,
+    GK_ARG_RESULT
+};
+enum gk_scalar {
+    GK_SCALAR_I32,
+    GK_SCALAR_U32,
+    GK_SCALAR_I64,
+    GK_SCALAR_U64,
+    GK_SCALAR_F32,
+    GK_SCALAR_F64
+};
 
 struct gk_arg {
     enum gk_arg_kind kind;
-    uint32_t index;            /* tensor, workspace, tensor map */
-    struct gk_expr *expr;      /* VALUE: the value; WORKSPACE: byte offset or NULL */
+    uint32_t index;       /* tensor, workspace, tensor map */
+    struct gk_expr *expr; /* VALUE: the value; WORKSPACE: byte offset or NULL */
     enum gk_scalar scalar;
 };
 
 struct gk_workspace {
     char name[GK_NAME_MAX];
     enum gk_dtype dtype;
-    struct gk_expr *extent;    /* elements */
-    struct gk_expr *align;     /* NULL: 256 */
+    struct gk_expr *extent; /* elements */
+    struct gk_expr *align;  /* NULL: 256 */
     struct gk_expr *when;
     enum gk_workspace_init { GK_WS_ANY, GK_WS_ZERO, GK_WS_ZERO_KEPT } init;
 };
@@ -95,12 +128,12 @@ struct gk_tensor_map {
     uint32_t tensor;
     uint32_t rank;
     struct gk_expr *dims[5], *box[5];
-    struct gk_expr *strides[5];         /* bytes, by dimension; [0] is NULL: packed; all NULL: packed */
+    struct gk_expr *strides[5]; /* bytes, by dimension; [0] is NULL: packed; all NULL: packed */
     struct gk_expr *element_strides[5]; /* NULL: 1 */
     struct gk_expr *offset;
     struct gk_expr *when;
-    uint32_t swizzle;          /* bytes: 0, 32, 64, 128 */
-    uint32_t l2_promotion;     /* bytes: 0, 64, 128, 256 */
+    uint32_t swizzle;      /* bytes: 0, 32, 64, 128 */
+    uint32_t l2_promotion; /* bytes: 0, 64, 128, 256 */
     bool fill_nan;
 };
 
@@ -109,25 +142,25 @@ enum gk_l2_policy { GK_L2_PERSISTING, GK_L2_STREAMING, GK_L2_NORMAL };
 struct gk_launch_def {
     char name[GK_NAME_MAX];
     char kernel[GK_NAME_MAX];
-    char *source;              /* path relative to the catalog's root */
-    struct gk_hash tokens;     /* of the source and all that it includes */
-    uint32_t param_mask;       /* bit i: parameter i is a macro of this launch */
+    char *source;          /* path relative to the catalog's root */
+    struct gk_hash tokens; /* of the source and all that it includes */
+    uint32_t param_mask;   /* bit i: parameter i is a macro of this launch */
     struct gk_expr *grid[3], *block[3], *cluster[3]; /* NULL: 1 */
-    struct gk_expr *smem;      /* NULL: 0 */
+    struct gk_expr *smem;                            /* NULL: 0 */
     struct gk_expr *when;
     bool is_plan;
     struct gk_arg args[GK_ARGS_MAX];
     uint32_t arg_count;
     bool cooperative, pdl, nonportable_cluster;
     struct gk_expr *carveout;
-    int32_t l2_window_tensor;  /* -1: none */
+    int32_t l2_window_tensor; /* -1: none */
     double l2_window_hit_ratio;
     enum gk_l2_policy l2_window_policy;
 };
 
 struct gk_after_rule {
-    struct gk_rule rule;       /* over everything before, and k.* */
-    int32_t launch;            /* -1: every launch */
+    struct gk_rule rule; /* over everything before, and k.* */
+    int32_t launch;      /* -1: every launch */
 };
 
 struct gk_default_def {
@@ -138,27 +171,31 @@ struct gk_default_def {
 
 struct gk_tolerance {
     bool present;
-    struct { char name[GK_NAME_MAX]; struct gk_expr *c; double u; } terms[GK_TERMS_MAX];
+    struct {
+        char name[GK_NAME_MAX];
+        struct gk_expr *c;
+        double u;
+    } terms[GK_TERMS_MAX];
     uint32_t term_count;
-    struct gk_expr *norm;      /* NULL: no norm bound */
+    struct gk_expr *norm; /* NULL: no norm bound */
 };
 
 struct gk_template {
     char name[GK_NAME_MAX];
     char *doc;
     struct gk_hash hash;
-    char **archs;              /* as written: "sm_90a", "sm_80+" */
+    char **archs; /* as written: "sm_90a", "sm_80+" */
     uint32_t arch_count;
-    struct gk_scope *scope;    /* op's symbols first (same slots), then dev.*, params, derived, k.* */
+    struct gk_scope *scope; /* op's symbols first (same slots), then dev.*, params, derived, k.* */
     uint32_t dev_slot, k_slot; /* first slots of dev.* and k.* */
     struct gk_param params[GK_PARAMS_MAX];
     uint32_t param_count;
-    struct gk_rule *rules;     /* derived and before-compile constraints in evaluation order; the
-                                  tensor maps' own rules are among them */
+    struct gk_rule *rules; /* derived and before-compile constraints in evaluation order; the
+                              tensor maps' own rules are among them */
     uint32_t rule_count;
     struct gk_after_rule after[GK_AFTER_COMPILE_MAX];
     uint32_t after_count;
-    uint64_t bake_mask;        /* bit i: field i is a macro though it is int or real */
+    uint64_t bake_mask; /* bit i: field i is a macro though it is int or real */
     struct gk_workspace workspaces[GK_WORKSPACES_MAX];
     uint32_t workspace_count;
     struct gk_tensor_map maps[GK_TENSOR_MAPS_MAX];
@@ -167,7 +204,7 @@ struct gk_template {
     uint32_t launch_count;
     char **options;
     uint32_t option_count;
-    char **include_dirs;       /* relative to the catalog's root */
+    char **include_dirs; /* relative to the catalog's root */
     uint32_t include_dir_count;
     char *dtype_macros[GK_DTYPE_COUNT]; /* C++ type of each element type */
     char macro_prefix[GK_NAME_MAX];
@@ -181,17 +218,18 @@ struct gk_op {
     struct gk_expr *flops, *bytes;
     struct gk_launch_def reference; /* its args may be RESULT */
     bool has_reference;
-    uint32_t exact_outputs;    /* bit i: tensor i is compared bit for bit */
+    uint32_t exact_outputs; /* bit i: tensor i is compared bit for bit */
     struct gk_tolerance tolerance[GK_TENSORS_MAX];
     struct gk_expr *exact_when; /* NULL: no exact rung */
-    struct gk_template *templates; /* declared order: file names sorted, or op.json's "templates" list */
+    struct gk_template
+        *templates; /* declared order: file names sorted, or op.json's "templates" list */
     uint32_t template_count;
     struct gk_default_def *defaults;
     uint32_t default_count;
 };
 
 struct gk_bundle_file {
-    char *path;                /* relative, '/' separated, no "..", no leading '/' */
+    char *path; /* relative, '/' separated, no "..", no leading '/' */
     struct gk_hash hash;
     size_t size;
 };
@@ -199,7 +237,7 @@ struct gk_bundle_file {
 struct gk_bundle {
     struct gk_bundle_file *files; /* sorted by path */
     uint32_t count;
-    struct gk_hash id;         /* over paths and hashes */
+    struct gk_hash id; /* over paths and hashes */
 };
 
 struct gk_catalog;
@@ -207,7 +245,8 @@ struct gk_catalog;
 /* Loads every op below root (root/<op>/op.json) with include path root/include. */
 enum gk_status gk_catalog_load(const char *root, struct gk_catalog **catalog_out,
                                struct gk_diag *diag);
-/* Loads one op: `what` is an op or family of `root` (only that family is read), or the path of a user's
+/* Loads one op: `what` is an op or family of `root` (only that family is read), or the path of a
+ * user's
  * *.kernel.json, whose op.json is looked for beside it and then in root/<its op>. */
 enum gk_status gk_catalog_load_for(const char *root, const char *what,
                                    struct gk_catalog **catalog_out, struct gk_diag *diag);
@@ -235,8 +274,8 @@ enum gk_status gk_bundle_from_json(const struct gk_json *json, struct gk_bundle 
 bool gk_template_runs_on(const struct gk_template *template_, const char *target);
 
 /* The space of a problem on a device: every template that runs on dev->target. GK_INPUT when none
- * serves the problem: names each template and the constraint over fields that refuses it. `problem` and
- * the catalog must outlive the definition. */
+ * serves the problem: names each template and the constraint over fields that refuses it. `problem`
+ * and the catalog must outlive the definition. */
 enum gk_status gk_catalog_space(const struct gk_op *op, const struct gk_problem *problem,
                                 const struct gk_device_props *dev, struct gk_space_def *def_out,
                                 struct gk_err *err);
@@ -249,12 +288,13 @@ enum gk_status gk_catalog_default(const struct gk_op *op, const struct gk_proble
                                   const struct gk_space_def *def, struct gk_config *config_out,
                                   uint32_t *tree_out, struct gk_err *err);
 /* Evaluates a tree's rules for a config: slots_out has tree->slot_count entries, filled with base,
- * parameters and derived names. GK_INPUT names the broken constraint ("constraint smem_fits: <expr>: <why>"). */
+ * parameters and derived names. GK_INPUT names the broken constraint ("constraint smem_fits:
+ * <expr>: <why>"). */
 enum gk_status gk_tree_evaluate(const struct gk_tree *tree, const struct gk_config *config,
                                 union gk_value *slots_out, struct gk_err *err);
 
-/* Defines ("NAME=VALUE") that launch `launch_index` of the template is compiled with: what the compiler
- * gets and what an export writes down. Sorted; the caller frees with gk_defines_free. */
+/* Defines ("NAME=VALUE") that launch `launch_index` of the template is compiled with: what the
+ * compiler gets and what an export writes down. Sorted; the caller frees with gk_defines_free. */
 enum gk_status gk_catalog_defines(const struct gk_op *op, const struct gk_template *template_,
                                   uint32_t launch_index, const struct gk_problem *problem,
                                   const struct gk_config *config, const char *target,

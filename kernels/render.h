@@ -1,6 +1,6 @@
 /*
- * From (op, template, problem, config, device) to a plan: every number a worker needs to compile, verify
- * and time one trial. Pure: no files, no device.
+ * From (op, template, problem, config, device) to a plan: every number a worker needs to compile,
+ * verify and time one trial. Pure: no files, no device.
  */
 #ifndef GK_KERNELS_RENDER_H
 #define GK_KERNELS_RENDER_H
@@ -14,10 +14,10 @@ struct gk_plan_tensor {
     uint32_t rank;
     int64_t extents[GK_TENSOR_RANK_MAX];
     int64_t strides[GK_TENSOR_RANK_MAX]; /* elements */
-    int64_t offset;     /* elements before the first */
-    int64_t span;       /* elements from the buffer's start to one past the last addressed */
-    int64_t elements;   /* product of extents */
-    int64_t align;      /* bytes */
+    int64_t offset;                      /* elements before the first */
+    int64_t span;     /* elements from the buffer's start to one past the last addressed */
+    int64_t elements; /* product of extents */
+    int64_t align;    /* bytes */
 };
 
 struct gk_plan_workspace {
@@ -45,15 +45,16 @@ struct gk_plan_arg {
 
 struct gk_plan_launch {
     const struct gk_launch_def *def;
-    bool present;        /* its `when` holds */
+    bool present; /* its `when` holds */
     uint32_t grid[3], block[3], cluster[3];
     uint32_t smem_bytes;
-    int32_t carveout;    /* percent, -1: not set */
+    int32_t carveout; /* percent, -1: not set */
     struct gk_plan_arg args[GK_ARGS_MAX];
     uint32_t arg_count;
-    char **defines;      /* sorted "NAME=VALUE" */
+    char **defines; /* sorted "NAME=VALUE" */
     uint32_t define_count;
-    struct gk_hash module_key; /* template source tokens + defines + options + target, without toolchain */
+    struct gk_hash
+        module_key; /* template source tokens + defines + options + target, without toolchain */
 };
 
 struct gk_plan {
@@ -64,21 +65,21 @@ struct gk_plan {
     struct gk_plan_map maps[GK_TENSOR_MAPS_MAX];
     struct gk_plan_launch launches[8];
     uint32_t launch_count;
-    bool needs_k;        /* a present launch's grid reads k.*: gk_plan_refine() must follow the compile */
+    bool needs_k; /* a present launch's grid reads k.*: gk_plan_refine() must follow the compile */
     double flops, bytes;
     union gk_value *slots; /* of the template's scope; owned */
     uint32_t slot_count;
-    struct gk_device_props dev;  /* what the limits were checked against, and refine checks again */
+    struct gk_device_props dev; /* what the limits were checked against, and refine checks again */
 };
 
-/* Renders everything; k.* count as unknown. GK_INPUT for a broken constraint, GK_RANGE for arithmetic, GK_LIMIT for
- * a grid, block or buffer outside the device's limits (named). */
+/* Renders everything; k.* count as unknown. GK_INPUT for a broken constraint, GK_RANGE for
+ * arithmetic, GK_LIMIT for a grid, block or buffer outside the device's limits (named). */
 enum gk_status gk_plan_render(const struct gk_op *op, const struct gk_template *template_,
                               const struct gk_problem *problem, const struct gk_config *config,
                               const struct gk_device_props *dev, struct gk_plan *plan_out,
                               struct gk_err *err);
-/* The reference's plan for a problem: one launch whose RESULT args stand for packed (value, magnitude)
- * pairs of doubles. */
+/* The reference's plan for a problem: one launch whose RESULT args stand for packed (value,
+ * magnitude) pairs of doubles. */
 enum gk_status gk_plan_reference(const struct gk_op *op, const struct gk_problem *problem,
                                  const struct gk_device_props *dev, struct gk_plan *plan_out,
                                  struct gk_err *err);

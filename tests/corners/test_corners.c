@@ -1,13 +1,13 @@
 /*
  * Corners of every built-in space, through NVRTC and ptxas, for the target named (sm_80, sm_90a).
  *
- * A legal config must compile: each static assert of a template has a twin among its constraints. For every value of every
- * parameter one config that has it is compiled (the first legal one, and a seeded choice of further ones), and every
- * default that op.json names, which may not spill. Spills of others are printed: the tuner rejects
- * them by the template's after-compile constraint.
+ * A legal config must compile: each static assert of a template has a twin among its constraints.
+ * For every value of every parameter one config that has it is compiled (the first legal one, and a
+ * seeded choice of further ones), and every default that op.json names, which may not spill. Spills
+ * of others are printed: the tuner rejects them by the template's after-compile constraint.
  *
- * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one. Exit 77
- * without NVRTC.
+ * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one.
+ * Exit 77 without NVRTC.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,11 +19,11 @@
 
 #include "core/prng.h"
 #include "kernels/catalog.h"
-#include "nvrtc_for_tests.h"
+#include "tests/unit/nvrtc_for_tests.h"
 #include "search/space.h"
 
 #define OPTIONS_MAX 100
-#define CHOSEN_MAX 4096
+#define CHOSEN_MAX  4096
 
 /* One problem for each way an op's sources fork: layouts, alignments, types, epilogues. */
 static const char *const PROBLEMS[] = {
@@ -89,11 +89,13 @@ static bool compile_config(const struct gk_catalog *catalog, const struct gk_op 
         options[used++] = "--ptxas-options=-v";
         options[used++] = "-I" GK_SOURCE_DIR "/kernels/include";
         for (uint32_t j = 0; j < count && used < OPTIONS_MAX; j++) {
-            (void)snprintf(storage[j], sizeof storage[j], "-D%s", defines[j]); /* names are bounded */
+            (void)snprintf(storage[j], sizeof storage[j], "-D%s",
+                           defines[j]); /* names are bounded */
             options[used++] = storage[j];
         }
         options[used] = NULL;
-        char *ptx = nvrtc_for_tests_compile(text, template_->launches[i].source, target, options, &log);
+        char *ptx =
+            nvrtc_for_tests_compile(text, template_->launches[i].source, target, options, &log);
         good = ptx != NULL;
         if (!good) {
             print_message("%s for %s does not compile: %s\n", template_->launches[i].source, target,
