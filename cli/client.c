@@ -118,7 +118,7 @@ static enum gk_status fail_start(struct gk_client *client, const struct gk_err *
 {
     struct gk_buf words = {0};
     char ending[64] = "it does not answer";
-    bool ended = !gk_child_alive(&client->daemon);
+    bool ended = gk_child_ended(&client->daemon, why->status == GK_CLOSED ? 2000 : 0);
     int exit_status = ended && WIFEXITED(client->daemon.wait_status)
                           ? WEXITSTATUS(client->daemon.wait_status)
                           : 4;

@@ -108,7 +108,7 @@ static enum gk_status unknown_command(const char *word, struct gk_err *err)
         words[count++] = c->name;
     }
     struct gk_buf near = {0};
-    gk_suggest(word, words, count, &near);
+    gk_suggest(word, words, count, "", &near);
     enum gk_status status = gk_fail(err, GK_USAGE, "unknown command '%s'%s\nRun `gktune --help` for "
                                                    "the list.",
                                     word, gk_buf_text(&near));

@@ -34,13 +34,14 @@ static uint32_t distance(const char *a, const char *b)
     return row[nb];
 }
 
-void gk_suggest(const char *word, const char *const *words, uint32_t count, struct gk_buf *out)
+void gk_suggest(const char *word, const char *const *words, uint32_t count, const char *prefix,
+                struct gk_buf *out)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < count && found < 3; i++) {
         bool begins = strlen(word) >= 3 && strncmp(words[i], word, strlen(word)) == 0;
         if (begins || distance(word, words[i]) <= 2) {
-            gk_buf_printf(out, "%s'%s'", found ? " or " : "; did you mean ", words[i]);
+            gk_buf_printf(out, "%s'%s%s'", found ? " or " : "; did you mean ", prefix, words[i]);
             found++;
         }
     }
@@ -72,7 +73,7 @@ static enum gk_status fail_unknown(const struct gk_option *own, const struct gk_
     }
     struct gk_buf near = {0};
     char *bare = gk_strndup(name, strcspn(name, "="));
-    gk_suggest(bare ? bare : name, words, count, &near);
+    gk_suggest(bare ? bare : name, words, count, "--", &near);
     enum gk_status status = gk_fail(err, GK_USAGE, "unknown option '--%s'%s", bare ? bare : name,
                                     gk_buf_text(&near));
     free(bare);

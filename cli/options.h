@@ -51,7 +51,9 @@ struct gk_budget {
 };
 enum gk_status gk_parse_budget(const char *text, struct gk_budget *budget_out, struct gk_err *err);
 
-/* Of `count` words, those near `word` as ", did you mean 'a' or 'b'?", or "" into text_out. */
-void gk_suggest(const char *word, const char *const *words, uint32_t count, struct gk_buf *out);
+/* Appends those of the words that are near `word` as "; did you mean 'a' or 'b'?", each behind prefix; nothing
+ * if none is. */
+void gk_suggest(const char *word, const char *const *words, uint32_t count, const char *prefix,
+                struct gk_buf *out);
 
 #endif

@@ -134,7 +134,7 @@ bool gk_child_alive(struct gk_child *child)
     return child->pid > 0;
 }
 
-static bool gone_within(struct gk_child *child, int ms)
+bool gk_child_ended(struct gk_child *child, int ms)
 {
     const struct timespec step = {.tv_nsec = 5000000};
     for (int waited = 0; gk_child_alive(child); waited += 5) {
@@ -152,11 +152,11 @@ void gk_child_stop(struct gk_child *child, int grace_ms)
     if (child->log_path) {
         close_fd(&child->in_fd);
         close_fd(&child->out_fd);
-        if (child->pid > 0 && !gone_within(child, grace_ms)) {
+        if (child->pid > 0 && !gk_child_ended(child, grace_ms)) {
             (void)kill(child->pid, SIGTERM);
-            if (!gone_within(child, grace_ms)) {
+            if (!gk_child_ended(child, grace_ms)) {
                 (void)kill(child->pid, SIGKILL);
-                (void)gone_within(child, 10000);
+                (void)gk_child_ended(child, 10000);
             }
         }
         free(child->log_path);

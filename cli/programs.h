@@ -27,6 +27,8 @@ enum gk_status gk_child_start(const char *exe_dir, const char *const *argv, cons
                               bool wants_output, struct gk_child *child_out, struct gk_err *err);
 /* True while it runs; reaps it when it does not. */
 bool gk_child_alive(struct gk_child *child);
+/* Waits up to ms for its end; true if it has ended. */
+bool gk_child_ended(struct gk_child *child, int ms);
 /* Closes its input, then SIGTERM after grace_ms, SIGKILL after as much again; reaps; frees. */
 void gk_child_stop(struct gk_child *child, int grace_ms);
 /* How it ended, for people: "exit status 2", "signal 9 (Killed)". */
