@@ -1,4 +1,5 @@
-/* See blobs.h. A blob is gathered in memory until it is whole and its hash is right, then stored at once. */
+/* See blobs.h. A blob is gathered in memory until it is whole and its hash is right, then stored at
+ * once. */
 #include "daemon/blobs.h"
 
 #include <errno.h>
@@ -9,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE_MAX (256u << 10)
-#define UPLOADS_MAX 8     /* blobs that are being sent at the same time */
-#define CATALOGS_MAX 32   /* bundles of open jobs; a catalog takes some 100 KB */
+#define PIECE_MAX    (256u << 10)
+#define UPLOADS_MAX  8  /* blobs that are being sent at the same time */
+#define CATALOGS_MAX 32 /* bundles of open jobs; a catalog takes some 100 KB */
 
 struct upload {
     struct gk_hash hash;
@@ -35,15 +36,18 @@ struct gk_blobs {
 static enum gk_status make_folder(const char *path, struct gk_err *err)
 {
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return gk_fail(err, errno == ENOSPC ? GK_LIMIT : GK_INPUT, "folder %s: %s", path, strerror(errno));
+        return gk_fail(err, errno == ENOSPC ? GK_LIMIT : GK_INPUT, "folder %s: %s", path,
+                       strerror(errno));
     }
     return GK_OK;
 }
 
-enum gk_status gk_blobs_create(const char *state_dir, struct gk_blobs **blobs_out, struct gk_err *err)
+enum gk_status gk_blobs_create(const char *state_dir, struct gk_blobs **blobs_out,
+                               struct gk_err *err)
 {
     struct gk_blobs *blobs = calloc(1, sizeof *blobs);
-    char *files = gk_asprintf("%s/blobs", state_dir), *bundles = gk_asprintf("%s/bundles", state_dir);
+    char *files = gk_asprintf("%s/blobs", state_dir),
+         *bundles = gk_asprintf("%s/bundles", state_dir);
     enum gk_status status = GK_OK;
     if (!blobs || !files || !bundles || !(blobs->root = gk_strdup(state_dir))) {
         status = gk_fail(err, GK_NOMEM, "out of memory for blobs");
@@ -113,12 +117,14 @@ static struct upload *find_upload(struct gk_blobs *blobs, const struct gk_hash *
     return oldest;
 }
 
-static enum gk_status blobs_put(void *context, const struct gk_hash *hash, int64_t offset, int64_t size,
-                                const void *bytes, size_t count, struct gk_err *err)
+static enum gk_status blobs_put(void *context, const struct gk_hash *hash, int64_t offset,
+                                int64_t size, const void *bytes, size_t count, struct gk_err *err)
 {
     struct gk_blobs *blobs = context;
     if (size > (int64_t)GK_BUNDLE_MAX || count > PIECE_MAX) {
-        return gk_fail(err, GK_LIMIT, "blob of %" PRId64 " bytes in a piece of %zu: at most %u in pieces of %u", size, count, GK_BUNDLE_MAX, PIECE_MAX);
+        return gk_fail(err, GK_LIMIT,
+                       "blob of %" PRId64 " bytes in a piece of %zu: at most %u in pieces of %u",
+                       size, count, GK_BUNDLE_MAX, PIECE_MAX);
     }
     if (blobs_has(blobs, hash)) {
         return GK_OK; /* a piece that was sent again */
@@ -129,11 +135,15 @@ static enum gk_status blobs_put(void *context, const struct gk_hash *hash, int64
         gk_buf_reset(&upload->bytes);
         upload->size = size;
     }
-    if (offset != (int64_t)upload->bytes.size || size != upload->size || offset + (int64_t)count > size) {
+    if (offset != (int64_t)upload->bytes.size || size != upload->size ||
+        offset + (int64_t)count > size) {
         int64_t wanted = (int64_t)upload->bytes.size;
         gk_buf_reset(&upload->bytes);
         upload->open = false;
-        return gk_fail(err, GK_INPUT, "blob piece at %" PRId64 ": the next one is at %" PRId64 "; begin again at 0", offset, wanted);
+        return gk_fail(err, GK_INPUT,
+                       "blob piece at %" PRId64 ": the next one is at %" PRId64
+                       "; begin again at 0",
+                       offset, wanted);
     }
     gk_buf_add(&upload->bytes, bytes, count);
     if (gk_buf_status(&upload->bytes, err) != GK_OK) {
@@ -145,11 +155,13 @@ static enum gk_status blobs_put(void *context, const struct gk_hash *hash, int64
     struct gk_hash got = gk_hash_bytes(gk_buf_text(&upload->bytes), upload->bytes.size);
     enum gk_status status;
     if (!gk_hash_equal(&got, hash)) {
-        status = gk_fail(err, GK_INPUT, "blob of %" PRId64 " bytes has another hash than was promised", size);
+        status = gk_fail(err, GK_INPUT,
+                         "blob of %" PRId64 " bytes has another hash than was promised", size);
     } else {
         char *path = blob_path(blobs, hash);
         struct gk_err why = {0};
-        status = path ? gk_file_store(path, gk_buf_text(&upload->bytes), upload->bytes.size, &why) : GK_NOMEM;
+        status = path ? gk_file_store(path, gk_buf_text(&upload->bytes), upload->bytes.size, &why)
+                      : GK_NOMEM;
         if (status != GK_OK) { /* the client sends it again: nothing was acknowledged */
             status = gk_fail(err, status == GK_NOMEM ? GK_NOMEM : GK_LIMIT, "%s", why.text);
         }
@@ -160,8 +172,9 @@ static enum gk_status blobs_put(void *context, const struct gk_hash *hash, int64
     return status;
 }
 
-static enum gk_status blobs_get(void *context, const struct gk_hash *hash, int64_t offset, char **bytes_out,
-                                size_t *count_out, int64_t *size_out, struct gk_err *err)
+static enum gk_status blobs_get(void *context, const struct gk_hash *hash, int64_t offset,
+                                char **bytes_out, size_t *count_out, int64_t *size_out,
+                                struct gk_err *err)
 {
     struct gk_blobs *blobs = context;
     char hex[GK_HASH_TEXT_SIZE];
@@ -183,7 +196,8 @@ static enum gk_status blobs_get(void *context, const struct gk_hash *hash, int64
     }
     if (offset > (int64_t)size) {
         free(text);
-        return gk_fail(err, GK_INPUT, "blob %s has %zu bytes; offset %" PRId64 " is past its end", hex, size, offset);
+        return gk_fail(err, GK_INPUT, "blob %s has %zu bytes; offset %" PRId64 " is past its end",
+                       hex, size, offset);
     }
     size_t count = size - (size_t)offset < PIECE_MAX ? size - (size_t)offset : PIECE_MAX;
     memmove(text, text + offset, count);
@@ -199,7 +213,8 @@ static enum gk_status blobs_get(void *context, const struct gk_hash *hash, int64
 static enum gk_status make_parents(const char *root, const char *path, struct gk_err *err)
 {
     enum gk_status status = GK_OK;
-    for (const char *slash = strchr(path, '/'); status == GK_OK && slash; slash = strchr(slash + 1, '/')) {
+    for (const char *slash = strchr(path, '/'); status == GK_OK && slash;
+         slash = strchr(slash + 1, '/')) {
         char *part = gk_asprintf("%s/%.*s", root, (int)(slash - path), path);
         status = part ? make_folder(part, err) : gk_fail(err, GK_NOMEM, "out of memory");
         free(part);
@@ -207,20 +222,24 @@ static enum gk_status make_parents(const char *root, const char *path, struct gk
     return status;
 }
 
-static enum gk_status unpack_file(struct gk_blobs *blobs, const char *root, const struct gk_bundle_file *file,
-                                  struct gk_err *err)
+static enum gk_status unpack_file(struct gk_blobs *blobs, const char *root,
+                                  const struct gk_bundle_file *file, struct gk_err *err)
 {
-    char *to = gk_asprintf("%s/%s", root, file->path), *from = blob_path(blobs, &file->hash), *text = NULL;
+    char *to = gk_asprintf("%s/%s", root, file->path), *from = blob_path(blobs, &file->hash),
+         *text = NULL;
     size_t size = 0;
     struct gk_hash got;
-    enum gk_status status = to && from ? make_parents(root, file->path, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        to && from ? make_parents(root, file->path, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = gk_file_load(from, GK_BUNDLE_MAX, &text, &size, err);
     }
     if (status == GK_OK) {
         got = gk_hash_bytes(text, size);
-        status = gk_hash_equal(&got, &file->hash) ? gk_file_store(to, text, size, err)
-                                                  : gk_fail(err, GK_CORRUPT, "blob of %s is damaged: its hash differs", file->path);
+        status =
+            gk_hash_equal(&got, &file->hash)
+                ? gk_file_store(to, text, size, err)
+                : gk_fail(err, GK_CORRUPT, "blob of %s is damaged: its hash differs", file->path);
     }
     free(text);
     free(to);
@@ -228,12 +247,14 @@ static enum gk_status unpack_file(struct gk_blobs *blobs, const char *root, cons
     return status;
 }
 
-static enum gk_status unpack(struct gk_blobs *blobs, const struct gk_bundle *bundle, const char *root, struct gk_err *err)
+static enum gk_status unpack(struct gk_blobs *blobs, const struct gk_bundle *bundle,
+                             const char *root, struct gk_err *err)
 {
     char *mark = gk_asprintf("%s/.complete", root);
     struct stat info;
     enum gk_status status = mark ? make_folder(root, err) : gk_fail(err, GK_NOMEM, "out of memory");
-    if (status == GK_OK && stat(mark, &info) != 0) { /* written last: a torn unpacking is done again */
+    if (status == GK_OK &&
+        stat(mark, &info) != 0) { /* written last: a torn unpacking is done again */
         for (uint32_t i = 0; status == GK_OK && i < bundle->count; i++) {
             status = unpack_file(blobs, root, &bundle->files[i], err);
         }
@@ -245,8 +266,9 @@ static enum gk_status unpack(struct gk_blobs *blobs, const struct gk_bundle *bun
     return status;
 }
 
-static enum gk_status blobs_catalog(void *context, const struct gk_json *files, const char *bundle_id,
-                                    const struct gk_catalog **catalog_out, struct gk_err *err)
+static enum gk_status blobs_catalog(void *context, const struct gk_json *files,
+                                    const char *bundle_id, const struct gk_catalog **catalog_out,
+                                    struct gk_err *err)
 {
     struct gk_blobs *blobs = context;
     for (uint32_t i = 0; i < blobs->catalog_count; i++) {
@@ -256,7 +278,10 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files, 
         }
     }
     if (blobs->catalog_count == CATALOGS_MAX) {
-        return gk_fail(err, GK_LIMIT, "%d different bundles were used since the start of this daemon; restart it to use another one", CATALOGS_MAX);
+        return gk_fail(err, GK_LIMIT,
+                       "%d different bundles were used since the start of this daemon; restart it "
+                       "to use another one",
+                       CATALOGS_MAX);
     }
     struct gk_bundle bundle = {0};
     struct gk_catalog *catalog = NULL;
@@ -264,8 +289,10 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files, 
     struct gk_json *json = gk_json_new_object();
     char *root = gk_asprintf("%s/bundles/%s", blobs->root, bundle_id);
     gk_diag_init(&diag);
-    enum gk_status status = root && gk_json_set(json, "files", gk_json_copy(files)) && gk_json_set_string(json, "id", bundle_id) ? gk_bundle_from_json(json, &bundle, err)
-                                                                                   : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status = root && gk_json_set(json, "files", gk_json_copy(files)) &&
+                                    gk_json_set_string(json, "id", bundle_id)
+                                ? gk_bundle_from_json(json, &bundle, err)
+                                : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = unpack(blobs, &bundle, root, err);
     }
@@ -273,7 +300,8 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files, 
         status = gk_diag_status(&diag, err);
     }
     if (status == GK_OK) {
-        (void)snprintf(blobs->catalogs[blobs->catalog_count].id, GK_HASH_TEXT_SIZE, "%s", bundle_id);
+        (void)snprintf(blobs->catalogs[blobs->catalog_count].id, GK_HASH_TEXT_SIZE, "%s",
+                       bundle_id);
         blobs->catalogs[blobs->catalog_count++].catalog = catalog;
         *catalog_out = catalog;
     }
@@ -286,5 +314,9 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files, 
 
 struct gk_core_files gk_blobs_files(struct gk_blobs *blobs)
 {
-    return (struct gk_core_files){.has = blobs_has, .put = blobs_put, .get = blobs_get, .catalog = blobs_catalog, .context = blobs};
+    return (struct gk_core_files){.has = blobs_has,
+                                  .put = blobs_put,
+                                  .get = blobs_get,
+                                  .catalog = blobs_catalog,
+                                  .context = blobs};
 }

@@ -1,11 +1,12 @@
 /*
  * The daemon's core: what to do next, without sockets, files, clocks or threads.
  *
- * The shell hands in messages and the time; the core writes through db.h into the transaction of the tick and
- * queues messages. The shell commits and only then takes the queue and sends. Any status but GK_OK from
- * gk_core_message() or gk_core_tick() is a failure of the store: the shell rolls back, throws the core away and
- * either makes a new one from the store (GK_FULL) or ends the program. What a peer did wrong is answered with an ERROR
- * message and is GK_OK here. Tests and simulation drive it with a scripted worker and their own time.
+ * The shell hands in messages and the time; the core writes through db.h into the transaction of
+ * the tick and queues messages. The shell commits and only then takes the queue and sends. Any
+ * status but GK_OK from gk_core_message() or gk_core_tick() is a failure of the store: the shell
+ * rolls back, throws the core away and either makes a new one from the store (GK_FULL) or ends the
+ * program. What a peer did wrong is answered with an ERROR message and is GK_OK here. Tests and
+ * simulation drive it with a scripted worker and their own time.
  */
 #ifndef GK_DAEMON_CORE_H
 #define GK_DAEMON_CORE_H
@@ -31,17 +32,18 @@ struct gk_core_files {
 };
 
 struct gk_core_setup {
-    struct gk_db *db;              /* borrowed */
+    struct gk_db *db; /* borrowed */
     struct gk_core_files files;
     int64_t epoch;
     uint64_t now_ns, wall_ms;
     bool is_private;
-    const char *version;           /* of the build, for `status` */
+    const char *version; /* of the build, for `status` */
     int64_t pid;
 };
 
 struct gk_core_counters {
-    uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked, picks;
+    uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked,
+        picks;
     uint32_t sessions, open_jobs, held_leases, watchers;
 };
 
@@ -64,7 +66,8 @@ enum gk_status gk_core_peer_gone(struct gk_core *core, const struct gk_peer *pee
 /* Expires, asks, leases, judges; *next_ns_out is when it wants to be called again at the latest. */
 enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
                             uint64_t *next_ns_out, struct gk_err *err);
-/* The next message to send, after the commit; false when there is none. The caller owns the message. */
+/* The next message to send, after the commit; false when there is none. The caller owns the
+ * message. */
 bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out);
 /* Says BYE to every worker, for an orderly end. */
 void gk_core_say_bye(struct gk_core *core);

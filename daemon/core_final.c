@@ -5,8 +5,8 @@
 
 /* ------------------------------------------------------------------ beginning */
 
-static struct gk_json *entry_of(const struct task *task, const struct trial *trial, bool is_finalist,
-                                int64_t twin, bool is_copy)
+static struct gk_json *entry_of(const struct task *task, const struct trial *trial,
+                                bool is_finalist, int64_t twin, bool is_copy)
 {
     struct gk_json *entry = gk_json_new_object(), *role = gk_json_new_array();
     bool is_default = task->default_config && strcmp(task->default_config, trial->config) == 0;
@@ -21,9 +21,12 @@ static struct gk_json *entry_of(const struct task *task, const struct trial *tri
          gk_json_set_int(entry, "trial", is_copy ? -trial->id : trial->id) &&
          gk_json_set_string(entry, "template", trial->template_name) &&
          gk_json_set_string(entry, "config", trial->config) &&
-         gk_json_set_string(entry, "config_id", trial->config_id) && gk_json_set_int(entry, "order", trial->index) &&
-         gk_json_set_int(entry, "rank", (int64_t)trial->resource_rank) && gk_json_set_int(entry, "twin", twin) &&
-         gk_json_set_bool(entry, "is_default", is_default) && gk_json_set_bool(entry, "is_incumbent", is_incumbent);
+         gk_json_set_string(entry, "config_id", trial->config_id) &&
+         gk_json_set_int(entry, "order", trial->index) &&
+         gk_json_set_int(entry, "rank", (int64_t)trial->resource_rank) &&
+         gk_json_set_int(entry, "twin", twin) &&
+         gk_json_set_bool(entry, "is_default", is_default) &&
+         gk_json_set_bool(entry, "is_incumbent", is_incumbent);
     if (!ok) {
         gk_json_free(entry);
         return NULL;
@@ -38,14 +41,17 @@ static enum gk_status no_config(struct gk_core *core, struct task *task, struct 
         const struct trial *trial = &task->search->trials[i];
         parked += trial->state == TRIAL_PARKED;
         counts[(uint32_t)trial->failure % 64]++;
-        most = counts[(uint32_t)trial->failure % 64] > counts[most] ? (uint32_t)trial->failure % 64 : most;
+        most = counts[(uint32_t)trial->failure % 64] > counts[most] ? (uint32_t)trial->failure % 64
+                                                                    : most;
     }
     char reason[256];
     if (task->search->count == 0) {
         (void)snprintf(reason, sizeof reason, "no config was tried");
     } else {
-        (void)snprintf(reason, sizeof reason, "none of %u configs was verified; most often: %s (%u); parked: %u",
-                       task->search->count, gk_failure_name((enum gk_failure)most), counts[most], parked);
+        (void)snprintf(reason, sizeof reason,
+                       "none of %u configs was verified; most often: %s (%u); parked: %u",
+                       task->search->count, gk_failure_name((enum gk_failure)most), counts[most],
+                       parked);
     }
     return task_move(core, task, TASK_FAILED, reason, err);
 }
@@ -60,7 +66,8 @@ static uint32_t trial_of_config(const struct search *search, const char *config)
     return UINT32_MAX;
 }
 
-static bool add_entry(struct gk_json *round, bool *in, const struct task *task, uint32_t at, bool is_finalist)
+static bool add_entry(struct gk_json *round, bool *in, const struct task *task, uint32_t at,
+                      bool is_finalist)
 {
     if (at == UINT32_MAX || in[at] || gk_json_count(round) >= GK_FINALISTS_MAX - 1) {
         return true;
@@ -85,19 +92,23 @@ static struct gk_json *make_round(const struct task *task, double *best_out, uin
             times[n++] = search->trials[i].time_ns;
         }
     }
-    uint32_t count = ok ? gk_judge_finalists(times, order, n, FINALISTS_WANTED, FINALISTS_WITHIN, chosen) : 0;
+    uint32_t count =
+        ok ? gk_judge_finalists(times, order, n, FINALISTS_WANTED, FINALISTS_WITHIN, chosen) : 0;
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; ok && i < count; i++) {
         uint32_t trial = at[chosen[i]];
         ok = add_entry(round, in, task, trial, true);
-        best = best == UINT32_MAX || search->trials[trial].time_ns < search->trials[best].time_ns ? trial : best;
+        best = best == UINT32_MAX || search->trials[trial].time_ns < search->trials[best].time_ns
+                   ? trial
+                   : best;
     }
     ok = ok && add_entry(round, in, task, trial_of_config(search, task->default_config), false) &&
          add_entry(round, in, task, trial_of_config(search, task->incumbent), false);
     if (ok && best != UINT32_MAX) {
         /* The copy of the best says how far two measurements of one config part. */
         for (size_t i = 0; i < gk_json_count(round); i++) {
-            struct gk_json *entry = (struct gk_json *)(uintptr_t)gk_json_at(round, i); /* ours, not lent */
+            struct gk_json *entry =
+                (struct gk_json *)(uintptr_t)gk_json_at(round, i); /* ours, not lent */
             if (gk_json_get_int(entry, "trial", 0) == search->trials[best].id) {
                 ok = ok && gk_json_set_int(entry, "twin", (int64_t)gk_json_count(round));
             }
@@ -134,10 +145,12 @@ enum gk_status final_begin(struct gk_core *core, struct task *task, struct gk_er
         return gk_fail(err, GK_NOMEM, "out of memory for a final round");
     }
     struct gk_json *changes = gk_json_new_object();
-    bool ok = gk_json_set(changes, "round", gk_json_copy(task->round)) && gk_json_set_int(changes, "attempt", 0) &&
+    bool ok = gk_json_set(changes, "round", gk_json_copy(task->round)) &&
+              gk_json_set_int(changes, "attempt", 0) &&
               gk_json_set_real(changes, "best_ns", best_ns) &&
               gk_json_set_string(changes, "best_config", task->search->trials[best].config);
-    enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
+                               : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
     task->attempt = 0;
     if (status == GK_OK) {
@@ -191,7 +204,8 @@ static void fill_entries(const struct gk_json *round, struct gk_round_entry *ent
     }
 }
 
-/* Median of each entry's samples of one pass. An entry without a sample has failed: pairs need both. */
+/* Median of each entry's samples of one pass. An entry without a sample has failed: pairs need
+ * both. */
 static void take_pass(const struct gk_json *round, const struct gk_json *pass,
                       struct gk_round_entry *entries, uint32_t at)
 {
@@ -224,7 +238,8 @@ static void take_pass(const struct gk_json *round, const struct gk_json *pass,
     }
 }
 
-static struct gk_json *verdict_json(const struct gk_json *round, const struct gk_round_entry *entries,
+static struct gk_json *verdict_json(const struct gk_json *round,
+                                    const struct gk_round_entry *entries,
                                     const struct gk_round_verdict *verdict, int64_t passes)
 {
     struct gk_json *out = gk_json_new_object(), *list = gk_json_new_array();
@@ -234,14 +249,17 @@ static struct gk_json *verdict_json(const struct gk_json *round, const struct gk
         const struct gk_round_verdict_entry *v = &verdict->entries[i];
         ok = gk_json_set_bool(entry, "dropped", entries[i].dropped) &&
              gk_json_set_bool(entry, "tied", v->tied && !entries[i].dropped) &&
-             (entries[i].dropped || (gk_json_set_real(entry, "median_ns", v->median_ns) &&
-                                     gk_json_set_real(entry, "ratio", v->ratio) && gk_json_set_real(entry, "low", v->low) &&
-                                     gk_json_set_real(entry, "high", v->high)));
+             (entries[i].dropped ||
+              (gk_json_set_real(entry, "median_ns", v->median_ns) &&
+               gk_json_set_real(entry, "ratio", v->ratio) &&
+               gk_json_set_real(entry, "low", v->low) && gk_json_set_real(entry, "high", v->high)));
         ok = gk_json_push(list, entry) && ok;
     }
     ok = gk_json_set(out, "entries", list) && ok && gk_json_set_int(out, "best", verdict->best) &&
-         gk_json_set_real(out, "noise_floor", verdict->noise_floor) && gk_json_set_real(out, "margin", verdict->margin) &&
-         gk_json_set_int(out, "tie_count", verdict->tie_count) && gk_json_set_int(out, "passes", passes) &&
+         gk_json_set_real(out, "noise_floor", verdict->noise_floor) &&
+         gk_json_set_real(out, "margin", verdict->margin) &&
+         gk_json_set_int(out, "tie_count", verdict->tie_count) &&
+         gk_json_set_int(out, "passes", passes) &&
          gk_json_set_bool(out, "settled", verdict->settled);
     if (!ok) {
         gk_json_free(out);
@@ -256,7 +274,8 @@ static const char *first_failure(const struct gk_json *passes)
         const struct gk_json *failed = gk_json_get(gk_json_at(passes, i), "failed");
         if (gk_json_count(failed) > 0) {
             const struct gk_json *record = gk_json_get(gk_json_at(failed, 0), "record");
-            return gk_json_get_string(record, "message", gk_json_get_string(record, "failure", "no message"));
+            return gk_json_get_string(record, "message",
+                                      gk_json_get_string(record, "failure", "no message"));
         }
     }
     return "no samples came";
@@ -271,8 +290,9 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
     struct gk_round_verdict *verdict = calloc(1, sizeof *verdict);
     char reason[512];
     uint32_t count = (uint32_t)gk_json_count(task->round);
-    enum gk_status status = entries && verdict ? gk_db_passes_of(core->db, token, &passes, err)
-                                               : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
+    enum gk_status status = entries && verdict
+                                ? gk_db_passes_of(core->db, token, &passes, err)
+                                : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
     if (status != GK_OK) {
         goto out;
     }
@@ -281,13 +301,17 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
     for (uint32_t i = 0; i < (uint32_t)pass_count && i < GK_PASSES_MAX; i++) {
         take_pass(task->round, gk_json_at(passes, i), entries, i);
     }
-    enum gk_status judged = gk_judge_round(entries, count, (uint64_t)task->job->seed, verdict, NULL);
-    *go_on_out = judged == GK_OK && !last && !verdict->settled && pass_count < passes_max && !task->job->finishing;
+    enum gk_status judged =
+        gk_judge_round(entries, count, (uint64_t)task->job->seed, verdict, NULL);
+    *go_on_out = judged == GK_OK && !last && !verdict->settled && pass_count < passes_max &&
+                 !task->job->finishing;
     if (*go_on_out) {
         goto out;
     }
     if (judged != GK_OK) {
-        (void)snprintf(reason, sizeof reason, "every finalist failed in the final round; the first: %.400s", first_failure(passes));
+        (void)snprintf(reason, sizeof reason,
+                       "every finalist failed in the final round; the first: %.400s",
+                       first_failure(passes));
         status = task_move(core, task, TASK_FAILED, reason, err);
         goto out;
     }
@@ -295,12 +319,15 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
     struct gk_json *changes = gk_json_new_object();
     bool ok = verdict_text && gk_json_set(changes, "verdict", gk_json_copy(verdict_text)) &&
               gk_json_set_real(changes, "best_ns", verdict->entries[verdict->best].median_ns);
-    status = ok ? gk_db_task_update(core->db, task->id, changes, err) : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
+    status = ok ? gk_db_task_update(core->db, task->id, changes, err)
+                : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
     gk_json_free(changes);
     if (status == GK_OK) {
         struct gk_json *body = gk_json_new_object();
-        (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_int(body, "ties", verdict->tie_count) && /* may lack one */
-               gk_json_set_int(body, "passes", pass_count) && gk_json_set_real(body, "margin", verdict->margin));
+        (void)(gk_json_set_int(body, "task", task->id) &&
+               gk_json_set_int(body, "ties", verdict->tie_count) && /* may lack one */
+               gk_json_set_int(body, "passes", pass_count) &&
+               gk_json_set_real(body, "margin", verdict->margin));
         status = core_event(core, task->job->id, "final_done", body, err);
     }
     if (status == GK_OK) {
@@ -320,11 +347,14 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
     struct gk_err why = {0};
     const struct gk_json *samples;
     int64_t pass = 0, token = lease->token;
-    bool modelled = lease->device < session->device_count && session->devices[lease->device].props.modelled;
+    bool modelled =
+        lease->device < session->device_count && session->devices[lease->device].props.modelled;
     int64_t passes_max = modelled ? PASSES_MODELLED : PASSES_REAL;
-    enum gk_status status = gk_json_need_int(message->body, "pass", 1, GK_PASSES_MAX, &pass, "RESULT of a final round", &why);
+    enum gk_status status = gk_json_need_int(message->body, "pass", 1, GK_PASSES_MAX, &pass,
+                                             "RESULT of a final round", &why);
     if (status == GK_OK) {
-        status = gk_json_need(message->body, "samples", GK_JSON_ARRAY, &samples, "RESULT of a final round", &why);
+        status = gk_json_need(message->body, "samples", GK_JSON_ARRAY, &samples,
+                              "RESULT of a final round", &why);
     }
     if (status != GK_OK) {
         core->counters.malformed++;
@@ -334,7 +364,10 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
     if (pass <= lease->passes) {
         core->counters.duplicates++;
         struct gk_json *again = ack_body(token, pass, "duplicate");
-        (void)(again && gk_json_set_bool(again, "go_on", true)); /* a missing one reads as false: the lease ends by its deadline */
+        (void)(again &&
+               gk_json_set_bool(
+                   again, "go_on",
+                   true)); /* a missing one reads as false: the lease ends by its deadline */
         core_send_session(core, session, GK_MSG_ACK, message->token, again);
         return GK_OK;
     }
@@ -342,18 +375,21 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
     struct gk_json *none = gk_json_new_array();
     struct task *task = lease->task;
     bool go_on = false;
-    status = gk_db_pass_insert(core->db, task->id, token, pass, core->wall_ms, samples, failed ? failed : none, err);
+    status = gk_db_pass_insert(core->db, task->id, token, pass, core->wall_ms, samples,
+                               failed ? failed : none, err);
     gk_json_free(none);
     lease->passes = pass;
     uint64_t run_s = modelled ? RUN_MODELLED_S : RUN_S;
     lease->deadline_ns = core->now_ns + 2 * (FINAL_BUDGET_S + run_s) * SECOND_NS;
     if (status == GK_OK) {
         struct gk_json *body = gk_json_new_object();
-        (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_int(body, "pass", pass)); /* may lack a member */
+        (void)(gk_json_set_int(body, "task", task->id) &&
+               gk_json_set_int(body, "pass", pass)); /* may lack a member */
         status = core_event(core, task->job->id, "pass", body, err);
     }
     if (status == GK_OK) {
-        status = judge(core, task, token, gk_json_get_bool(message->body, "last", false), passes_max, &go_on, err);
+        status = judge(core, task, token, gk_json_get_bool(message->body, "last", false),
+                       passes_max, &go_on, err);
     }
     if (status == GK_OK && !go_on) {
         status = gk_db_lease_delete(core->db, token, err);
@@ -409,7 +445,8 @@ static struct gk_hash *popular_list(const struct gk_json *tasks, size_t *count_o
             return NULL;
         }
         for (size_t t = 0; t < gk_json_count(tasks); t++) {
-            const struct gk_json *task = gk_json_at(tasks, t), *entries = gk_json_get(gk_json_get(task, "verdict"), "entries");
+            const struct gk_json *task = gk_json_at(tasks, t),
+                                 *entries = gk_json_get(gk_json_get(task, "verdict"), "entries");
             for (size_t i = 0; is_judged(task) && i < gk_json_count(entries); i++) {
                 const struct gk_json *entry = gk_json_at(entries, i);
                 if (counts_as_tied(entry)) {
@@ -451,7 +488,8 @@ static const struct gk_json *find_default(const struct gk_json *entries)
 {
     for (size_t i = 0; i < gk_json_count(entries); i++) {
         const struct gk_json *entry = gk_json_at(entries, i);
-        if (gk_json_get_bool(entry, "is_default", false) && !gk_json_get_bool(entry, "dropped", false)) {
+        if (gk_json_get_bool(entry, "is_default", false) &&
+            !gk_json_get_bool(entry, "dropped", false)) {
             return entry;
         }
     }
@@ -465,7 +503,9 @@ static struct gk_json *ties_json(const struct gk_json *entries)
         const struct gk_json *entry = gk_json_at(entries, i);
         if (counts_as_tied(entry)) {
             struct gk_json *item = gk_json_new_object();
-            (void)(gk_json_set_string(item, "config", gk_json_get_string(entry, "config", "")) && /* evidence only */
+            (void)(gk_json_set_string(
+                       item, "config",
+                       gk_json_get_string(entry, "config", "")) && /* evidence only */
                    gk_json_set_real(item, "median_ns", gk_json_get_real(entry, "median_ns", 0)) &&
                    gk_json_set_real(item, "ratio", gk_json_get_real(entry, "ratio", 1)));
             (void)gk_json_push(ties, item);
@@ -476,13 +516,16 @@ static struct gk_json *ties_json(const struct gk_json *entries)
 
 /* Columns of the pick that say where it stands and how it was found. */
 static bool pick_row(struct gk_json *pick, struct gk_core *core, const struct job *job,
-                     const struct gk_json *task, const struct gk_json *entry, const struct gk_json *trial,
-                     const char *reason)
+                     const struct gk_json *task, const struct gk_json *entry,
+                     const struct gk_json *trial, const char *reason)
 {
-    const struct gk_json *verdict = gk_json_get(task, "verdict"), *entries = gk_json_get(verdict, "entries");
+    const struct gk_json *verdict = gk_json_get(task, "verdict"),
+                         *entries = gk_json_get(verdict, "entries");
     const struct gk_json *record = gk_json_get(trial, "record"), *standard = find_default(entries);
-    static const char *const from_task[] = {"problem", "op", "arch", "gpu", "nvrtc", "task", "default_config"};
-    static const char *const from_trial[] = {"template", "template_hash", "config", "config_id", "environment", "trial"};
+    static const char *const from_task[] = {"problem", "op",   "arch",          "gpu",
+                                            "nvrtc",   "task", "default_config"};
+    static const char *const from_trial[] = {"template",  "template_hash", "config",
+                                             "config_id", "environment",   "trial"};
     bool ok = true;
     for (size_t i = 0; ok && i < GK_ARRAY_COUNT(from_task); i++) {
         const struct gk_json *value = gk_json_get(task, from_task[i]);
@@ -494,16 +537,20 @@ static bool pick_row(struct gk_json *pick, struct gk_core *core, const struct jo
     }
     const struct gk_json *rungs = gk_json_get(record, "rungs");
     return ok && gk_json_set_string(pick, "policy", job->policy) &&
-           gk_json_set_string(pick, "kind", gk_json_get_bool(entry, "is_default", false) ? "default" : "tuned") &&
+           gk_json_set_string(pick, "kind",
+                              gk_json_get_bool(entry, "is_default", false) ? "default" : "tuned") &&
            gk_json_set_real(pick, "time_ns", gk_json_get_real(entry, "median_ns", 0)) &&
-           (!standard || gk_json_set_real(pick, "default_ns", gk_json_get_real(standard, "median_ns", 0))) &&
+           (!standard ||
+            gk_json_set_real(pick, "default_ns", gk_json_get_real(standard, "median_ns", 0))) &&
            gk_json_set_real(pick, "margin", gk_json_get_real(verdict, "margin", 0)) &&
            gk_json_set_real(pick, "noise_floor", gk_json_get_real(verdict, "noise_floor", 0)) &&
-           gk_json_set(pick, "ties", ties_json(entries)) && gk_json_set_string(pick, "reason", reason) &&
+           gk_json_set(pick, "ties", ties_json(entries)) &&
+           gk_json_set_string(pick, "reason", reason) &&
            gk_json_set(pick, "ladder", rungs ? gk_json_copy(rungs) : gk_json_new_array()) &&
            gk_json_set(pick, "record", gk_json_copy(record)) &&
            gk_json_set_bool(pick, "modelled", gk_json_get_bool(record, "modelled", false)) &&
-           gk_json_set_string(pick, "bundle", job->bundle) && gk_json_set_int(pick, "job", job->id) &&
+           gk_json_set_string(pick, "bundle", job->bundle) &&
+           gk_json_set_int(pick, "job", job->id) &&
            gk_json_set_int(pick, "passes", gk_json_get_int(verdict, "passes", 0)) &&
            gk_json_set_int(pick, "confirmed_ms", (int64_t)core->wall_ms);
 }
@@ -514,12 +561,16 @@ static enum gk_status put_pick(struct gk_core *core, struct job *job, const stru
     struct gk_json *trial = NULL, *old = NULL, *pick = gk_json_new_object();
     int64_t id = gk_json_get_int(entry, "trial", 0), created = (int64_t)core->wall_ms;
     enum gk_status status = gk_db_trial_get(core->db, id < 0 ? -id : id, &trial, err);
-    if (status == GK_OK && gk_db_pick_get(core->db, gk_json_get_int(task, "problem", 0), gk_json_get_string(task, "arch", ""),
-                                          gk_json_get_string(task, "gpu", ""), job->policy, &old, NULL) == GK_OK &&
-        strcmp(gk_json_get_string(old, "config_id", ""), gk_json_get_string(trial, "config_id", "?")) == 0) {
+    if (status == GK_OK &&
+        gk_db_pick_get(core->db, gk_json_get_int(task, "problem", 0),
+                       gk_json_get_string(task, "arch", ""), gk_json_get_string(task, "gpu", ""),
+                       job->policy, &old, NULL) == GK_OK &&
+        strcmp(gk_json_get_string(old, "config_id", ""),
+               gk_json_get_string(trial, "config_id", "?")) == 0) {
         created = gk_json_get_int(old, "created_ms", created); /* confirmed, not new */
     }
-    if (status == GK_OK && (!pick_row(pick, core, job, task, entry, trial, reason) || !gk_json_set_int(pick, "created_ms", created))) {
+    if (status == GK_OK && (!pick_row(pick, core, job, task, entry, trial, reason) ||
+                            !gk_json_set_int(pick, "created_ms", created))) {
         status = gk_fail(err, GK_NOMEM, "out of memory for a pick");
     }
     if (status == GK_OK) {
@@ -527,10 +578,12 @@ static enum gk_status put_pick(struct gk_core *core, struct job *job, const stru
     }
     if (status == GK_OK) {
         struct gk_json *body = gk_json_new_object();
-        static const char *const members[] = {"task", "arch", "gpu", "kind", "config", "time_ns", "default_ns", "reason"};
+        static const char *const members[] = {"task",   "arch",    "gpu",        "kind",
+                                              "config", "time_ns", "default_ns", "reason"};
         for (size_t i = 0; i < GK_ARRAY_COUNT(members); i++) {
             const struct gk_json *value = gk_json_get(pick, members[i]);
-            (void)(value && gk_json_set(body, members[i], gk_json_copy(value))); /* an event may lack a member */
+            (void)(value && gk_json_set(body, members[i],
+                                        gk_json_copy(value))); /* an event may lack a member */
         }
         (void)gk_json_set_string(body, "problem", gk_json_get_string(task, "canonical", ""));
         status = core_event(core, job->id, "picked", body, err);
@@ -547,7 +600,8 @@ static enum gk_status pick_task(struct gk_core *core, struct job *job, const str
                                 struct gk_round_entry *entries, struct gk_round_verdict *verdict,
                                 struct gk_err *err)
 {
-    const struct gk_json *judged = gk_json_get(task, "verdict"), *list = gk_json_get(judged, "entries");
+    const struct gk_json *judged = gk_json_get(task, "verdict"),
+                         *list = gk_json_get(judged, "entries");
     uint32_t count = (uint32_t)gk_json_count(list), popularity[GK_FINALISTS_MAX] = {0};
     const char *reason = "";
     memset(entries, 0, GK_FINALISTS_MAX * sizeof *entries);
@@ -582,12 +636,14 @@ enum gk_status final_picks(struct gk_core *core, struct job *job, uint32_t *pick
     struct gk_round_verdict *verdict = calloc(1, sizeof *verdict);
     uint32_t picked = 0;
     enum gk_status status = gk_db_tasks_of(core->db, job->id, &tasks, err);
-    if (status == GK_OK && (!entries || !verdict || !(popular = popular_list(tasks, &popular_count)))) {
+    if (status == GK_OK &&
+        (!entries || !verdict || !(popular = popular_list(tasks, &popular_count)))) {
         status = gk_fail(err, GK_NOMEM, "out of memory for picks");
     }
     for (size_t t = 0; status == GK_OK && t < gk_json_count(tasks) && t < job->task_count; t++) {
         if (is_judged(gk_json_at(tasks, t))) {
-            status = pick_task(core, job, gk_json_at(tasks, t), popular, popular_count, entries, verdict, err);
+            status = pick_task(core, job, gk_json_at(tasks, t), popular, popular_count, entries,
+                               verdict, err);
             if (status == GK_OK) {
                 status = task_move(core, &job->tasks[t], TASK_DONE, NULL, err);
                 picked++;

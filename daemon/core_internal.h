@@ -1,7 +1,8 @@
 /*
  * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
- * core_session.c workers; core_lease.c grants and results; core_search.c asks and tells; core_final.c final
- * rounds and picks; core_load.c restart; core_submit.c and requests.c the verbs of clients.
+ * core_session.c workers; core_lease.c grants and results; core_search.c asks and tells;
+ * core_final.c final rounds and picks; core_load.c restart; core_submit.c and requests.c the verbs
+ * of clients.
  */
 #ifndef GK_DAEMON_CORE_INTERNAL_H
 #define GK_DAEMON_CORE_INTERNAL_H
@@ -15,41 +16,58 @@
 #include "search/judge.h"
 #include "search/strategy.h"
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS    UINT64_C(1000000000)
 #define HEARTBEAT_MS 2000
-#define LIVENESS 3
-#define GRACE_NS (15 * SECOND_NS)      /* for leases whose worker is away, and for all of them after a start */
-#define ATTEMPTS_MAX 3
-#define KILLS_MAX 2                    /* executors that a config may kill before it is quarantined */
-#define BATCH_MODELLED 8               /* asks at a time where runs must not depend on timing */
-#define BATCH_REAL 32
-#define OPEN_TASKS_MAX 16              /* tasks with their space in memory: 16 x some MB */
-#define CREDIT_MAX 1024
-#define SESSIONS_MAX 4096
-#define DEVICES_MAX 16                 /* of one worker */
-#define WATCHERS_MAX 256
-#define QUEUE_MAX 65536
+#define LIVENESS     3
+#define GRACE_NS                                                                                   \
+    (15 * SECOND_NS) /* for leases whose worker is away, and for all of them after a start */
+#define ATTEMPTS_MAX     3
+#define KILLS_MAX        2 /* executors that a config may kill before it is quarantined */
+#define BATCH_MODELLED   8 /* asks at a time where runs must not depend on timing */
+#define BATCH_REAL       32
+#define OPEN_TASKS_MAX   16 /* tasks with their space in memory: 16 x some MB */
+#define CREDIT_MAX       1024
+#define SESSIONS_MAX     4096
+#define DEVICES_MAX      16 /* of one worker */
+#define WATCHERS_MAX     256
+#define QUEUE_MAX        65536
 #define LEASES_A_MESSAGE 8
-#define TASKS_MAX 40000                /* of one job */
+#define TASKS_MAX        40000 /* of one job */
 #define FINALISTS_WANTED 8
 #define FINALISTS_WITHIN 1.05
-#define PASSES_MODELLED 3              /* samples of a model are all equal */
-#define PASSES_REAL 32
-#define COMPILE_S 60
-#define RUN_S 120
-#define RUN_MODELLED_S 600             /* an interpreter needs longer than a GPU */
-#define FINAL_BUDGET_S 120
-#define ARCHS_SEEN_MS (UINT64_C(30) * 24 * 3600 * 1000)
+#define PASSES_MODELLED  3 /* samples of a model are all equal */
+#define PASSES_REAL      32
+#define COMPILE_S        60
+#define RUN_S            120
+#define RUN_MODELLED_S   600 /* an interpreter needs longer than a GPU */
+#define FINAL_BUDGET_S   120
+#define ARCHS_SEEN_MS    (UINT64_C(30) * 24 * 3600 * 1000)
 
-enum job_state { JOB_SUBMITTED, JOB_SEARCHING, JOB_CONFIRMING, JOB_PAUSED, JOB_DONE, JOB_FAILED, JOB_CANCELLED };
-enum task_state { TASK_WAITING, TASK_SEARCHING, TASK_FINAL, TASK_JUDGED, TASK_DONE, TASK_FAILED, TASK_CANCELLED };
+enum job_state {
+    JOB_SUBMITTED,
+    JOB_SEARCHING,
+    JOB_CONFIRMING,
+    JOB_PAUSED,
+    JOB_DONE,
+    JOB_FAILED,
+    JOB_CANCELLED
+};
+enum task_state {
+    TASK_WAITING,
+    TASK_SEARCHING,
+    TASK_FINAL,
+    TASK_JUDGED,
+    TASK_DONE,
+    TASK_FAILED,
+    TASK_CANCELLED
+};
 enum trial_state { TRIAL_PROPOSED, TRIAL_LEASED, TRIAL_RECORDED, TRIAL_PARKED };
 
 struct trial {
     int64_t id;
     uint32_t seq, batch;
-    uint32_t index;          /* in the space; UINT32_MAX: not legal there any more */
-    char *config;            /* canonical text */
+    uint32_t index; /* in the space; UINT32_MAX: not legal there any more */
+    char *config;   /* canonical text */
     char config_id[GK_HASH_TEXT_SIZE];
     char template_name[GK_NAME_MAX];
     enum trial_state state;
@@ -71,17 +89,17 @@ struct search {
     struct gk_strategy *strategy;
     struct trial *trials;
     uint32_t count, capacity;
-    uint32_t told;           /* trials [0, told) were told */
+    uint32_t told; /* trials [0, told) were told */
     uint32_t batches;
-    bool used_up;            /* the strategy has no more */
-    double best_ns;          /* of told ones; 0 while there is none */
+    bool used_up;   /* the strategy has no more */
+    double best_ns; /* of told ones; 0 while there is none */
 };
 
 struct task {
     int64_t id, problem_id;
     struct job *job;
     char *op, *canonical;
-    char arch[32], gpu[64];  /* gpu "": not bound */
+    char arch[32], gpu[64]; /* gpu "": not bound */
     enum task_state state;
     char *nvrtc;
     struct gk_json *props, *hints;
@@ -89,18 +107,18 @@ struct task {
     int64_t strategy_version; /* 0: nothing was asked yet */
     int64_t trials, failed, attempt;
     double spent_ns;
-    struct search *search;   /* NULL: closed */
-    struct gk_json *round;   /* entries of the final round: [{trial config template role}] */
+    struct search *search;     /* NULL: closed */
+    struct gk_json *round;     /* entries of the final round: [{trial config template role}] */
     uint64_t reserved_session; /* whose device is being emptied for the final round; 0: nobody's */
     uint32_t reserved_device;
-    uint32_t leases;         /* out now */
+    uint32_t leases; /* out now */
 };
 
 struct job {
     int64_t id;
     enum job_state state;
     bool private_ok, finishing;
-    int64_t budget_trials;   /* 0: seconds */
+    int64_t budget_trials; /* 0: seconds */
     double budget_ns;
     char *strategy, *policy, *bundle, *what;
     int64_t seed, priority;
@@ -114,9 +132,9 @@ struct lease {
     bool is_final, started;
     struct job *job;
     struct task *task;
-    uint64_t session;        /* 0: its worker is away */
+    uint64_t session; /* 0: its worker is away */
     uint32_t device;
-    uint64_t deadline_ns;    /* UINT64_MAX: as long as the session lives */
+    uint64_t deadline_ns; /* UINT64_MAX: as long as the session lives */
     int64_t passes;
 };
 
@@ -156,7 +174,7 @@ struct gk_core {
     char version[64];
     bool is_private, stopping;
     uint64_t now_ns, wall_ms, free_bytes;
-    struct job **jobs;       /* open ones, priority first, then age */
+    struct job **jobs; /* open ones, priority first, then age */
     uint32_t job_count, job_capacity;
     struct session **sessions;
     uint32_t session_count;
@@ -170,17 +188,19 @@ struct gk_core {
     uint32_t queue_head, queue_count, queue_capacity;
     struct gk_core_counters counters;
     uint32_t open_tasks;
-    uint64_t seq;            /* of messages to peers without a session */
+    uint64_t seq; /* of messages to peers without a session */
 };
 
 /* ---- core.c ---- */
-/* Queues a message; takes the body. A full queue drops it: the peer asks again or comes back with HELLO. */
+/* Queues a message; takes the body. A full queue drops it: the peer asks again or comes back with
+ * HELLO. */
 void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
                uint64_t session, uint64_t token, uint64_t reply_to, struct gk_json *body);
 void core_send_session(struct gk_core *core, struct session *session, enum gk_message_type type,
                        uint64_t token, struct gk_json *body);
 void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply_to, uint64_t token,
-                enum gk_status status, const char *format, ...) __attribute__((format(printf, 6, 7)));
+                enum gk_status status, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 /* Appends an event to the job's log; takes the body (may be NULL). */
 enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, struct gk_json *body,
                           struct gk_err *err);
@@ -191,7 +211,8 @@ const char *job_state_name(enum job_state state);
 const char *task_state_name(enum task_state state);
 bool job_state_from(const char *name, enum job_state *out);
 bool task_state_from(const char *name, enum task_state *out);
-enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to, struct gk_err *err);
+enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to,
+                        struct gk_err *err);
 enum gk_status task_move(struct gk_core *core, struct task *task, enum task_state to,
                          const char *reason, struct gk_err *err);
 struct job *job_find(struct gk_core *core, int64_t id);
@@ -228,7 +249,7 @@ void lease_remove(struct gk_core *core, struct lease *lease);
 /* The lease is over without a result. counts: it was the config's turn and it is gone. */
 enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts, const char *why,
                           struct gk_err *err);
-enum gk_status leases_step(struct gk_core *core, struct gk_err *err);   /* expiry */
+enum gk_status leases_step(struct gk_core *core, struct gk_err *err); /* expiry */
 enum gk_status leases_grant(struct gk_core *core, struct gk_err *err);
 enum gk_status lease_result(struct gk_core *core, struct session *session,
                             const struct gk_message *message, struct gk_err *err);
@@ -257,8 +278,8 @@ enum gk_status final_picks(struct gk_core *core, struct job *job, uint32_t *pick
 /* ---- requests.c, core_submit.c ---- */
 enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
-/* Fills reply (an object with nothing in it yet). A status other than GK_OK is the reply's status, unless it is one
- * of the store (see is_store_failure). */
+/* Fills reply (an object with nothing in it yet). A status other than GK_OK is the reply's status,
+ * unless it is one of the store (see is_store_failure). */
 enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
                               struct gk_json *reply, struct gk_err *err);
 enum gk_status watchers_step(struct gk_core *core, struct gk_err *err);

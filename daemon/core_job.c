@@ -3,14 +3,18 @@
 
 #include "daemon/core_internal.h"
 
-static const char *const JOB_NAMES[] = {"submitted", "searching", "confirming", "paused", "done", "failed", "cancelled"};
-static const char *const TASK_NAMES[] = {"waiting", "searching", "final", "judged", "done", "failed", "cancelled"};
+static const char *const JOB_NAMES[] = {"submitted", "searching", "confirming", "paused",
+                                        "done",      "failed",    "cancelled"};
+static const char *const TASK_NAMES[] = {"waiting", "searching", "final",    "judged",
+                                         "done",    "failed",    "cancelled"};
 
 #define TO(state) (1u << (state))
 /* Allowed moves: a row a state. Anything else is a bug of ours. */
 static const uint32_t JOB_MOVES[] = {
-    [JOB_SUBMITTED] = TO(JOB_SEARCHING) | TO(JOB_PAUSED) | TO(JOB_CONFIRMING) | TO(JOB_FAILED) | TO(JOB_CANCELLED),
-    [JOB_SEARCHING] = TO(JOB_CONFIRMING) | TO(JOB_PAUSED) | TO(JOB_DONE) | TO(JOB_FAILED) | TO(JOB_CANCELLED),
+    [JOB_SUBMITTED] = TO(JOB_SEARCHING) | TO(JOB_PAUSED) | TO(JOB_CONFIRMING) | TO(JOB_FAILED) |
+                      TO(JOB_CANCELLED),
+    [JOB_SEARCHING] =
+        TO(JOB_CONFIRMING) | TO(JOB_PAUSED) | TO(JOB_DONE) | TO(JOB_FAILED) | TO(JOB_CANCELLED),
     [JOB_CONFIRMING] = TO(JOB_DONE) | TO(JOB_FAILED) | TO(JOB_CANCELLED) | TO(JOB_PAUSED),
     [JOB_PAUSED] = TO(JOB_SEARCHING) | TO(JOB_CANCELLED),
     [JOB_DONE] = 0,
@@ -64,7 +68,8 @@ static bool task_ended(const struct task *task)
     return task->state >= TASK_JUDGED;
 }
 
-enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to, struct gk_err *err)
+enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to,
+                        struct gk_err *err)
 {
     GK_ASSERT(JOB_MOVES[job->state] & TO(to));
     struct gk_json *changes = gk_json_new_object();
@@ -104,10 +109,12 @@ enum gk_status task_move(struct gk_core *core, struct task *task, enum task_stat
     }
     if (status == GK_OK && (to == TASK_JUDGED || to == TASK_FAILED)) {
         struct gk_json *body = gk_json_new_object();
-        (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_string(body, "state", TASK_NAMES[to]) &&
+        (void)(gk_json_set_int(body, "task", task->id) &&
+               gk_json_set_string(body, "state", TASK_NAMES[to]) &&
                gk_json_set_string(body, "problem", task->canonical) &&
                gk_json_set_string(body, "arch", task->arch) &&
-               (!reason || gk_json_set_string(body, "reason", reason))); /* an event may lack a member */
+               (!reason ||
+                gk_json_set_string(body, "reason", reason))); /* an event may lack a member */
         status = core_event(core, task->job->id, "task_done", body, err);
     }
     return status;
@@ -137,8 +144,9 @@ enum gk_status job_add(struct gk_core *core, struct job *job, struct gk_err *err
         core->job_capacity = capacity;
     }
     uint32_t at = core->job_count;
-    while (at > 0 && (core->jobs[at - 1]->priority < job->priority ||
-                      (core->jobs[at - 1]->priority == job->priority && core->jobs[at - 1]->id > job->id))) {
+    while (at > 0 &&
+           (core->jobs[at - 1]->priority < job->priority ||
+            (core->jobs[at - 1]->priority == job->priority && core->jobs[at - 1]->id > job->id))) {
         core->jobs[at] = core->jobs[at - 1];
         at--;
     }
@@ -179,7 +187,8 @@ void job_remove(struct gk_core *core, struct job *job)
 {
     for (uint32_t i = 0; i < core->job_count; i++) {
         if (core->jobs[i] == job) {
-            memmove(&core->jobs[i], &core->jobs[i + 1], (core->job_count - i - 1) * sizeof core->jobs[0]);
+            memmove(&core->jobs[i], &core->jobs[i + 1],
+                    (core->job_count - i - 1) * sizeof core->jobs[0]);
             core->job_count--;
             job_free(core, job);
             return;
@@ -189,14 +198,15 @@ void job_remove(struct gk_core *core, struct job *job)
 
 bool job_runs(const struct gk_core *core, const struct job *job)
 {
-    return (job->state == JOB_SUBMITTED || job->state == JOB_SEARCHING || job->state == JOB_CONFIRMING) &&
+    return (job->state == JOB_SUBMITTED || job->state == JOB_SEARCHING ||
+            job->state == JOB_CONFIRMING) &&
            (!core->is_private || job->private_ok);
 }
 
 /* ------------------------------------------------------------------ binding */
 
-static enum gk_status bind_task(struct gk_core *core, struct task *task, const struct session *session,
-                                uint32_t device, struct gk_err *err)
+static enum gk_status bind_task(struct gk_core *core, struct task *task,
+                                const struct session *session, uint32_t device, struct gk_err *err)
 {
     const struct gk_device_props *props = &session->devices[device].props;
     struct gk_json *changes = gk_json_new_object();
@@ -208,8 +218,9 @@ static enum gk_status bind_task(struct gk_core *core, struct task *task, const s
     bool ok = task->props && task->nvrtc && gk_json_set_string(changes, "gpu", task->gpu) &&
               gk_json_set(changes, "props", gk_json_copy(task->props)) &&
               gk_json_set_string(changes, "nvrtc", task->nvrtc);
-    enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
-                               : gk_fail(err, GK_NOMEM, "out of memory for task %" PRId64, task->id);
+    enum gk_status status =
+        ok ? gk_db_task_update(core->db, task->id, changes, err)
+           : gk_fail(err, GK_NOMEM, "out of memory for task %" PRId64, task->id);
     gk_json_free(changes);
     return status == GK_OK ? task_move(core, task, TASK_SEARCHING, NULL, err) : status;
 }
@@ -221,7 +232,8 @@ static bool device_for(struct gk_core *core, const struct task *task, struct ses
     for (uint32_t s = 0; s < core->session_count; s++) {
         for (uint32_t d = 0; d < core->sessions[s]->device_count; d++) {
             const struct gk_device_props *props = &core->sessions[s]->devices[d].props;
-            if (strcmp(props->arch, task->arch) == 0 && (!task->gpu[0] || strcmp(props->gpu, task->gpu) == 0)) {
+            if (strcmp(props->arch, task->arch) == 0 &&
+                (!task->gpu[0] || strcmp(props->gpu, task->gpu) == 0)) {
                 *session_out = core->sessions[s];
                 *device_out = d;
                 return true;
@@ -242,7 +254,8 @@ enum gk_status job_bind(struct gk_core *core, struct job *job, struct gk_err *er
     for (uint32_t i = 0; status == GK_OK && i < job->task_count; i++) {
         struct session *session;
         uint32_t device;
-        if (job->tasks[i].state == TASK_WAITING && device_for(core, &job->tasks[i], &session, &device)) {
+        if (job->tasks[i].state == TASK_WAITING &&
+            device_for(core, &job->tasks[i], &session, &device)) {
             status = bind_task(core, &job->tasks[i], session, device, err);
             arch = job->tasks[i].arch;
             gpu = job->tasks[i].gpu;
@@ -316,18 +329,23 @@ static struct gk_json *done_body(struct gk_core *core, const struct job *job, ui
     if (gk_db_tasks_of(core->db, job->id, &rows, NULL) == GK_OK) {
         for (size_t i = 0; i < gk_json_count(rows); i++) {
             const struct gk_json *row = gk_json_at(rows, i);
-            if (strcmp(gk_json_get_string(row, "state", ""), "failed") == 0 && ++*without_out <= 500) {
+            if (strcmp(gk_json_get_string(row, "state", ""), "failed") == 0 &&
+                ++*without_out <= 500) {
                 struct gk_json *item = gk_json_new_object();
                 (void)(gk_json_set_int(item, "task", gk_json_get_int(row, "task", 0)) &&
-                       gk_json_set_string(item, "problem", gk_json_get_string(row, "canonical", "")) &&
+                       gk_json_set_string(item, "problem",
+                                          gk_json_get_string(row, "canonical", "")) &&
                        gk_json_set_string(item, "arch", gk_json_get_string(row, "arch", "")) &&
-                       gk_json_set_string(item, "reason", gk_json_get_string(row, "reason", "no reason is stored")));
+                       gk_json_set_string(
+                           item, "reason",
+                           gk_json_get_string(row, "reason", "no reason is stored")));
                 (void)gk_json_push(list, item); /* an event may lack a member */
             }
         }
     }
     gk_json_free(rows);
-    (void)(gk_json_set_int(body, "picks", picked) && gk_json_set_int(body, "without_pick", *without_out) &&
+    (void)(gk_json_set_int(body, "picks", picked) &&
+           gk_json_set_int(body, "without_pick", *without_out) &&
            gk_json_set(body, "failed", list)); /* set() takes the list in any case */
     return body;
 }

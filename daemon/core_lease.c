@@ -35,7 +35,8 @@ void lease_remove(struct gk_core *core, struct lease *lease)
     struct session *session = session_find(core, lease->session);
     if (session && lease->device < session->device_count) {
         session->devices[lease->device].leases -= session->devices[lease->device].leases > 0;
-        session->devices[lease->device].in_final = session->devices[lease->device].in_final && !lease->is_final;
+        session->devices[lease->device].in_final =
+            session->devices[lease->device].in_final && !lease->is_final;
     }
     lease->task->leases--;
     *lease = core->leases[--core->lease_count];
@@ -48,7 +49,8 @@ static enum gk_status park(struct gk_core *core, struct task *task, struct trial
 {
     struct gk_record record;
     gk_record_init(&record);
-    gk_record_fail(&record, GK_STAGE_RUN, GK_FAILURE_INFRA, "parked after %d attempts; the last one: %s", ATTEMPTS_MAX, why);
+    gk_record_fail(&record, GK_STAGE_RUN, GK_FAILURE_INFRA,
+                   "parked after %d attempts; the last one: %s", ATTEMPTS_MAX, why);
     struct gk_json *json = gk_record_to_json(&record);
     gk_record_fini(&record);
     enum gk_status status = json ? trial_recorded(core, task, trial, 0, "parked", json, 0, err)
@@ -96,14 +98,19 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
         gk_json_free(changes);
         if (status == GK_OK && gone.task->attempt >= ATTEMPTS_MAX) {
             char reason[256];
-            (void)snprintf(reason, sizeof reason, "the final round was lost %d times; the last time: %.150s", ATTEMPTS_MAX, why);
+            (void)snprintf(reason, sizeof reason,
+                           "the final round was lost %d times; the last time: %.150s", ATTEMPTS_MAX,
+                           why);
             status = task_move(core, gone.task, TASK_FAILED, reason, err);
         }
         return status;
     }
     status = task_open(core, gone.task, err);
-    struct trial *trial = status == GK_OK && gone.task->search ? task_trial(gone.task, gone.trial) : NULL;
-    return trial && trial->state == TRIAL_LEASED ? trial_again(core, gone.task, trial, counts, why, err) : status;
+    struct trial *trial =
+        status == GK_OK && gone.task->search ? task_trial(gone.task, gone.trial) : NULL;
+    return trial && trial->state == TRIAL_LEASED
+               ? trial_again(core, gone.task, trial, counts, why, err)
+               : status;
 }
 
 static struct gk_json *tokens_body(int64_t token)
@@ -129,7 +136,9 @@ enum gk_status leases_step(struct gk_core *core, struct gk_err *err)
             core_send_session(core, session, GK_MSG_CANCEL, 0, tokens_body(lease->token));
         }
         core->counters.expired++;
-        enum gk_status status = lease_lost(core, lease, lease->started, session ? "its deadline passed" : "its worker is gone", err);
+        enum gk_status status =
+            lease_lost(core, lease, lease->started,
+                       session ? "its deadline passed" : "its worker is gone", err);
         if (status != GK_OK) {
             return status;
         }
@@ -139,15 +148,16 @@ enum gk_status leases_step(struct gk_core *core, struct gk_err *err)
 
 /* ------------------------------------------------------------------ granting */
 
-static bool set_common(struct gk_json *lease, const struct task *task, int64_t token, int64_t attempt,
-                       const char *kind, uint32_t device, bool modelled)
+static bool set_common(struct gk_json *lease, const struct task *task, int64_t token,
+                       int64_t attempt, const char *kind, uint32_t device, bool modelled)
 {
     struct gk_json *bundle = gk_json_new_object();
     bool ok = gk_json_set(bundle, "files", gk_json_copy(task->job->files)) &&
               gk_json_set_string(bundle, "id", task->job->bundle);
     return gk_json_set(lease, "bundle", bundle) && ok && gk_json_set_int(lease, "token", token) &&
            gk_json_set_int(lease, "attempt", attempt) && gk_json_set_string(lease, "kind", kind) &&
-           gk_json_set_int(lease, "device", device) && gk_json_set_int(lease, "job", task->job->id) &&
+           gk_json_set_int(lease, "device", device) &&
+           gk_json_set_int(lease, "job", task->job->id) &&
            gk_json_set_int(lease, "task", task->id) && gk_json_set_string(lease, "op", task->op) &&
            gk_json_set_string(lease, "problem", task->canonical) &&
            gk_json_set_string(lease, "policy", task->job->policy) &&
@@ -155,18 +165,23 @@ static bool set_common(struct gk_json *lease, const struct task *task, int64_t t
            gk_json_set_int(lease, "run_s", modelled ? RUN_MODELLED_S : RUN_S);
 }
 
-static enum gk_status store_lease(struct gk_core *core, const struct lease *lease, struct gk_err *err)
+static enum gk_status store_lease(struct gk_core *core, const struct lease *lease,
+                                  struct gk_err *err)
 {
     struct gk_json *row = gk_json_new_object();
     bool ok = gk_json_set_int(row, "token", lease->token) &&
               gk_json_set_string(row, "kind", lease->is_final ? "final" : "trial") &&
-              gk_json_set_int(row, "job", lease->job->id) && gk_json_set_int(row, "task", lease->task->id) &&
+              gk_json_set_int(row, "job", lease->job->id) &&
+              gk_json_set_int(row, "task", lease->task->id) &&
               (lease->is_final || gk_json_set_int(row, "trial", lease->trial)) &&
-              gk_json_set_int(row, "worker", lease->worker) && gk_json_set_int(row, "device", lease->device) &&
-              gk_json_set_int(row, "attempt", lease->attempt) && gk_json_set_int(row, "epoch", core->epoch) &&
+              gk_json_set_int(row, "worker", lease->worker) &&
+              gk_json_set_int(row, "device", lease->device) &&
+              gk_json_set_int(row, "attempt", lease->attempt) &&
+              gk_json_set_int(row, "epoch", core->epoch) &&
               gk_json_set_bool(row, "started", false) &&
               gk_json_set_int(row, "granted_ms", (int64_t)core->wall_ms);
-    enum gk_status status = ok ? gk_db_lease_insert(core->db, row, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        ok ? gk_db_lease_insert(core->db, row, err) : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(row);
     return status;
 }
@@ -194,14 +209,19 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
         return status;
     }
     struct gk_json *body = gk_json_new_object();
-    bool ok = set_common(body, task, lease.token, lease.attempt, trial ? "trial" : "final", device, modelled);
+    bool ok = set_common(body, task, lease.token, lease.attempt, trial ? "trial" : "final", device,
+                         modelled);
     if (trial) {
         struct gk_json *changes = gk_json_new_object();
-        ok = ok && gk_json_set_int(body, "trial", trial->id) && gk_json_set_string(body, "template", trial->template_name) &&
-             gk_json_set_string(body, "config", trial->config) && gk_json_set_string(body, "config_id", trial->config_id) &&
+        ok = ok && gk_json_set_int(body, "trial", trial->id) &&
+             gk_json_set_string(body, "template", trial->template_name) &&
+             gk_json_set_string(body, "config", trial->config) &&
+             gk_json_set_string(body, "config_id", trial->config_id) &&
              gk_json_set_int(body, "input_set", trial->seq % 4) &&
-             (task->search->best_ns <= 0 || gk_json_set_real(body, "best_ns", task->search->best_ns)) &&
-             gk_json_set_string(changes, "state", "leased") && gk_json_set_int(changes, "token", lease.token) &&
+             (task->search->best_ns <= 0 ||
+              gk_json_set_real(body, "best_ns", task->search->best_ns)) &&
+             gk_json_set_string(changes, "state", "leased") &&
+             gk_json_set_int(changes, "token", lease.token) &&
              gk_json_set_int(changes, "worker", session->worker) &&
              gk_json_set_int(changes, "leased_ms", (int64_t)core->wall_ms);
         status = ok ? gk_db_trial_update(core->db, trial->id, changes, err) : GK_OK;
@@ -235,7 +255,8 @@ static bool fits(const struct session *session, uint32_t device, const struct ta
            (!task->nvrtc || strcmp(task->nvrtc, session->nvrtc) == 0);
 }
 
-/* A task whose final round this device should take: the one it is being emptied for, or one that nobody has. */
+/* A task whose final round this device should take: the one it is being emptied for, or one that
+ * nobody has. */
 static struct task *final_for(struct gk_core *core, struct session *session, uint32_t device)
 {
     struct task *found = NULL;
@@ -257,7 +278,8 @@ static struct task *final_for(struct gk_core *core, struct session *session, uin
 
 /* The next trial of the tasks that this device serves: jobs by priority, tasks of a job in turn. */
 static enum gk_status next_trial(struct gk_core *core, struct session *session, uint32_t device,
-                                 struct task **task_out, struct trial **trial_out, struct gk_err *err)
+                                 struct task **task_out, struct trial **trial_out,
+                                 struct gk_err *err)
 {
     *trial_out = NULL;
     for (uint32_t j = 0; j < core->job_count; j++) {
@@ -306,7 +328,8 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
 {
     struct gk_json *list = gk_json_new_array();
     enum gk_status status = GK_OK;
-    while (status == GK_OK && session->devices[device].credit > 0 && !session->devices[device].in_final) {
+    while (status == GK_OK && session->devices[device].credit > 0 &&
+           !session->devices[device].in_final) {
         struct gk_json *body = NULL;
         struct trial *trial = NULL;
         struct task *task = final_for(core, session, device);
@@ -372,7 +395,8 @@ enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
 
 struct gk_json *ack_body(int64_t token, int64_t pass, const char *status)
 {
-    struct gk_json *body = gk_json_new_object(), *results = gk_json_new_array(), *item = gk_json_new_object();
+    struct gk_json *body = gk_json_new_object(), *results = gk_json_new_array(),
+                   *item = gk_json_new_object();
     bool ok = gk_json_set_int(item, "token", token) && gk_json_set_string(item, "status", status) &&
               (pass <= 0 || gk_json_set_int(item, "pass", pass));
     ok = gk_json_push(results, item) && ok;
@@ -421,7 +445,8 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
     if (status != GK_OK) {
         /* Kept for ever by the worker unless it is acknowledged; the lease has failed. */
         core->counters.malformed++;
-        core_error(core, &session->peer, message->seq, message->token, GK_PROTOCOL, "RESULT: %s", why.text);
+        core_error(core, &session->peer, message->seq, message->token, GK_PROTOCOL, "RESULT: %s",
+                   why.text);
         core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "stale"));
         return lease_lost(core, lease, true, "its record was malformed", err);
     }
@@ -429,13 +454,16 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
     gk_record_fini(&record);
     if (infra) {
         core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "stored"));
-        return lease_lost(core, lease, true, gk_json_get_string(json, "message", "the worker's infrastructure failed"), err);
+        return lease_lost(core, lease, true,
+                          gk_json_get_string(json, "message", "the worker's infrastructure failed"),
+                          err);
     }
     struct task *task = lease->task;
     int64_t id = lease->trial;
     lease_remove(core, lease);
     status = task_open(core, task, err);
-    if (status == GK_OK && !task->search) { /* the task has just failed to open: its reason is stored */
+    if (status == GK_OK &&
+        !task->search) { /* the task has just failed to open: its reason is stored */
         status = gk_db_lease_delete(core->db, token, err);
     }
     struct trial *trial = status == GK_OK && task->search ? task_trial(task, id) : NULL;

@@ -73,7 +73,8 @@ struct job *job_from_row(const struct gk_json *row, struct gk_err *err)
     job->priority = gk_json_get_int(row, "priority", 0);
     job->incumbents = copy_json(row, "incumbents", &ok);
     if (!ok || !job_state_from(gk_json_get_string(row, "state", ""), &job->state)) {
-        (void)gk_fail(err, ok ? GK_CORRUPT : GK_NOMEM, "job %" PRId64 " does not read back", job->id);
+        (void)gk_fail(err, ok ? GK_CORRUPT : GK_NOMEM, "job %" PRId64 " does not read back",
+                      job->id);
         job_free(NULL, job);
         return NULL;
     }

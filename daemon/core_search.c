@@ -1,10 +1,11 @@
-/* The search of one task: its space and strategy, rebuilt from the store when needed; asks and tells. */
+/* The search of one task: its space and strategy, rebuilt from the store when needed; asks and
+ * tells. */
 #include <stdio.h>
 
 #include "daemon/core_internal.h"
 
-#define NEIGHBOURS_MAX 6   /* configs that won for other problems: more would eat small budgets */
-#define HINTS_MAX 64
+#define NEIGHBOURS_MAX   6 /* configs that won for other problems: more would eat small budgets */
+#define HINTS_MAX        64
 #define REUSE_ROUNDS_MAX 64 /* batches that are known already, handled in one step */
 
 static void search_free(struct search *search)
@@ -59,8 +60,10 @@ uint64_t record_rank(const struct gk_record *record)
     uint64_t rank = 0;
     for (uint32_t i = 0; i < record->kernel_count; i++) {
         const struct gk_kernel_resources *k = &record->kernels[i];
-        int64_t smem = (k->static_smem > 0 ? k->static_smem : 0) + (k->dynamic_smem > 0 ? k->dynamic_smem : 0);
-        rank += (uint64_t)((k->regs > 0 ? k->regs : 0) * (k->threads > 0 ? k->threads : 1) * 4 + smem);
+        int64_t smem =
+            (k->static_smem > 0 ? k->static_smem : 0) + (k->dynamic_smem > 0 ? k->dynamic_smem : 0);
+        rank +=
+            (uint64_t)((k->regs > 0 ? k->regs : 0) * (k->threads > 0 ? k->threads : 1) * 4 + smem);
     }
     return rank;
 }
@@ -71,7 +74,8 @@ static enum gk_status open_space(struct gk_core *core, struct task *task, struct
                                  struct gk_err *err)
 {
     const struct gk_catalog *catalog = NULL;
-    enum gk_status status = core->files.catalog(core->files.context, task->job->files, task->job->bundle, &catalog, err);
+    enum gk_status status = core->files.catalog(core->files.context, task->job->files,
+                                                task->job->bundle, &catalog, err);
     if (status != GK_OK) {
         return status;
     }
@@ -125,7 +129,8 @@ static char *find_incumbent(struct gk_core *core, struct task *task)
     }
     struct gk_json *pick = NULL;
     char *text = NULL;
-    if (gk_db_pick_get(core->db, task->problem_id, task->arch, task->gpu, task->job->policy, &pick, NULL) == GK_OK) {
+    if (gk_db_pick_get(core->db, task->problem_id, task->arch, task->gpu, task->job->policy, &pick,
+                       NULL) == GK_OK) {
         text = gk_strdup(gk_json_get_string(pick, "config", ""));
     }
     gk_json_free(pick);
@@ -139,7 +144,8 @@ static char *flags_of(const struct search *search)
     for (uint32_t i = 0; i < search->op->fields.field_count; i++) {
         const struct gk_field *field = &search->op->fields.fields[i];
         if (field->type == GK_FIELD_ENUM || field->type == GK_FIELD_BOOL) {
-            gk_buf_printf(&text, "%s=%" PRId64 ";", field->name, search->problem.slots[field->slot].i);
+            gk_buf_printf(&text, "%s=%" PRId64 ";", field->name,
+                          search->problem.slots[field->slot].i);
         }
     }
     char *flags = gk_strdup(gk_buf_text(&text));
@@ -147,7 +153,8 @@ static char *flags_of(const struct search *search)
     return flags;
 }
 
-/* Default, incumbent, winners of neighbours: fixed once, stored with the first ask, so that a restart asks the same. */
+/* Default, incumbent, winners of neighbours: fixed once, stored with the first ask, so that a
+ * restart asks the same. */
 static enum gk_status make_hints(struct gk_core *core, struct task *task, struct search *search,
                                  struct gk_err *err)
 {
@@ -156,15 +163,16 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
     struct gk_json *rows = NULL;
     struct gk_json *hints = gk_json_new_array();
     bool ok = hints != NULL;
-    if (gk_catalog_default(search->op, &search->problem, &search->def, &config, &tree, NULL) == GK_OK) {
+    if (gk_catalog_default(search->op, &search->problem, &search->def, &config, &tree, NULL) ==
+        GK_OK) {
         task->default_config = gk_config_text(&search->def.trees[tree], &config);
         ok = ok && task->default_config && push_hint(search, hints, task->default_config);
     }
     task->incumbent = find_incumbent(core, task);
     task->flags = flags_of(search);
     ok = ok && task->flags && push_hint(search, hints, task->incumbent);
-    enum gk_status status = gk_db_pick_neighbours(core->db, task->op, task->arch, task->gpu, task->job->policy,
-                                                  NEIGHBOURS_MAX, &rows, err);
+    enum gk_status status = gk_db_pick_neighbours(core->db, task->op, task->arch, task->gpu,
+                                                  task->job->policy, NEIGHBOURS_MAX, &rows, err);
     for (size_t i = 0; status == GK_OK && ok && i < gk_json_count(rows); i++) {
         ok = push_hint(search, hints, gk_json_get_string(gk_json_at(rows, i), "config", NULL));
     }
@@ -174,17 +182,23 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
     ok = ok && gk_json_set(changes, "hints", gk_json_copy(hints)) &&
          gk_json_set_int(changes, "strategy_version", task->strategy_version) &&
          gk_json_set_string(changes, "flags", task->flags) &&
-         (!task->default_config || gk_json_set_string(changes, "default_config", task->default_config)) &&
+         (!task->default_config ||
+          gk_json_set_string(changes, "default_config", task->default_config)) &&
          (!task->incumbent || gk_json_set_string(changes, "incumbent", task->incumbent));
     if (status == GK_OK) {
-        status = ok ? gk_db_task_update(core->db, task->id, changes, err) : gk_fail(err, GK_NOMEM, "out of memory for hints");
+        status = ok ? gk_db_task_update(core->db, task->id, changes, err)
+                    : gk_fail(err, GK_NOMEM, "out of memory for hints");
     }
     gk_json_free(changes);
     task->hints = hints;
-    if (status == GK_OK && task->incumbent && task->incumbent[0] && index_of(search, task->incumbent) == UINT32_MAX) {
+    if (status == GK_OK && task->incumbent && task->incumbent[0] &&
+        index_of(search, task->incumbent) == UINT32_MAX) {
         struct gk_json *body = gk_json_new_object();
-        (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_string(body, "config", task->incumbent) && /* as it is */
-               gk_json_set_string(body, "text", "the incumbent is not legal in today's space and cannot be compared"));
+        (void)(gk_json_set_int(body, "task", task->id) &&
+               gk_json_set_string(body, "config", task->incumbent) && /* as it is */
+               gk_json_set_string(
+                   body, "text",
+                   "the incumbent is not legal in today's space and cannot be compared"));
         status = core_event(core, task->job->id, "note", body, err);
     }
     return status;
@@ -259,8 +273,10 @@ static enum gk_status read_trials(struct gk_core *core, struct task *task, struc
         trial->attempt = gk_json_get_int(row, "attempt", 0);
         trial->token = gk_json_get_int(row, "token", 0);
         trial->index = index_of(search, trial->config);
-        (void)snprintf(trial->config_id, sizeof trial->config_id, "%s", gk_json_get_string(row, "config_id", ""));
-        (void)snprintf(trial->template_name, sizeof trial->template_name, "%s", gk_json_get_string(row, "template", ""));
+        (void)snprintf(trial->config_id, sizeof trial->config_id, "%s",
+                       gk_json_get_string(row, "config_id", ""));
+        (void)snprintf(trial->template_name, sizeof trial->template_name, "%s",
+                       gk_json_get_string(row, "template", ""));
         trial->state = strcmp(state, "recorded") == 0 ? TRIAL_RECORDED
                        : strcmp(state, "parked") == 0 ? TRIAL_PARKED
                        : strcmp(state, "leased") == 0 ? TRIAL_LEASED
@@ -280,7 +296,10 @@ static enum gk_status read_trials(struct gk_core *core, struct task *task, struc
 static void tell(struct search *search, const struct trial *trial)
 {
     if (trial->index != UINT32_MAX) {
-        struct gk_tell told = {.index = trial->index, .ok = trial->ok, .time_ns = trial->time_ns, .cost_ns = trial->cost_ns};
+        struct gk_tell told = {.index = trial->index,
+                               .ok = trial->ok,
+                               .time_ns = trial->time_ns,
+                               .cost_ns = trial->cost_ns};
         search->ops->tell(search->strategy, &told);
     }
     if (trial->ok && (search->best_ns <= 0 || trial->time_ns < search->best_ns)) {
@@ -324,7 +343,8 @@ static bool replay(const struct task *task, struct search *search)
     while (search->told < search->count) {
         uint32_t start = search->told, end = batch_end(search, start), got = 0;
         uint32_t want = batch_size(task, search, start);
-        if (want < end - start || search->ops->ask(search->strategy, want, indices, &got, NULL) != GK_OK ||
+        if (want < end - start ||
+            search->ops->ask(search->strategy, want, indices, &got, NULL) != GK_OK ||
             got != end - start) {
             return false;
         }
@@ -334,7 +354,8 @@ static bool replay(const struct task *task, struct search *search)
             }
         }
         if (!batch_done(search, end)) {
-            return end == search->count; /* the last batch, partly recorded: told when it is whole */
+            return end ==
+                   search->count; /* the last batch, partly recorded: told when it is whole */
         }
         for (uint32_t i = start; i < end; i++) {
             tell(search, &search->trials[i]);
@@ -370,7 +391,9 @@ static enum gk_status rebuild(struct gk_core *core, struct task *task, struct se
     }
     struct gk_json *body = gk_json_new_object();
     (void)(gk_json_set_int(body, "task", task->id) && /* an event may lack a member */
-           gk_json_set_string(body, "text", "the strategy would ask otherwise than it did: it was told all records and goes on from there"));
+           gk_json_set_string(body, "text",
+                              "the strategy would ask otherwise than it did: it was told all "
+                              "records and goes on from there"));
     if (status != GK_OK) {
         gk_json_free(body);
         return status;
@@ -390,7 +413,8 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
     }
     enum gk_status status = open_space(core, task, search, &why);
     if (status == GK_OK && !(search->ops = gk_strategy_find(task->job->strategy))) {
-        status = gk_fail(&why, GK_NOT_FOUND, "strategy %s is not in this build", task->job->strategy);
+        status =
+            gk_fail(&why, GK_NOT_FOUND, "strategy %s is not in this build", task->job->strategy);
     }
     if (status != GK_OK) { /* a wrong bundle, no legal config: the task's end, not the daemon's */
         search_free(search);
@@ -434,14 +458,16 @@ enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct tr
                               int64_t reused, struct gk_err *err)
 {
     bool parked = strcmp(state, "parked") == 0;
-    enum gk_status status = gk_db_trial_record(core->db, trial->id, token, core->wall_ms, state, json, err);
+    enum gk_status status =
+        gk_db_trial_record(core->db, trial->id, token, core->wall_ms, state, json, err);
     take_record(trial, json);
     trial->state = parked ? TRIAL_PARKED : TRIAL_RECORDED;
     double cost = reused ? 0 : trial->cost_ns;
     if (status == GK_OK && reused) {
         struct gk_json *changes = gk_json_new_object();
-        status = gk_json_set_int(changes, "reused", reused) ? gk_db_trial_update(core->db, trial->id, changes, err)
-                                                            : gk_fail(err, GK_NOMEM, "out of memory");
+        status = gk_json_set_int(changes, "reused", reused)
+                     ? gk_db_trial_update(core->db, trial->id, changes, err)
+                     : gk_fail(err, GK_NOMEM, "out of memory");
         gk_json_free(changes);
     }
     if (status == GK_OK && !parked) {
@@ -454,7 +480,8 @@ enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct tr
         return status;
     }
     struct gk_json *body = gk_json_new_object();
-    (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_int(body, "trial", trial->id) && /* may lack a member */
+    (void)(gk_json_set_int(body, "task", task->id) &&
+           gk_json_set_int(body, "trial", trial->id) && /* may lack a member */
            gk_json_set_int(body, "seq", trial->seq) && gk_json_set_bool(body, "ok", trial->ok) &&
            gk_json_set_string(body, "state", state) &&
            gk_json_set_string(body, "stage", gk_json_get_string(json, "stage", "")) &&
@@ -464,14 +491,16 @@ enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct tr
     return core_event(core, task->job->id, "recorded", body, err);
 }
 
-/* A trial of the same identity in this store answers; a config that kills executors is not run again. */
+/* A trial of the same identity in this store answers; a config that kills executors is not run
+ * again. */
 static enum gk_status answer_known(struct gk_core *core, struct task *task, struct trial *trial,
                                    struct gk_err *err)
 {
     struct gk_json *same = NULL, *json = NULL;
     int64_t kills = 0;
-    enum gk_status status = gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
-                                             task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
+    enum gk_status status =
+        gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
+                         task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
     if (status == GK_OK) {
         status = trial_recorded(core, task, trial, 0, "recorded", gk_json_get(same, "record"),
                                 gk_json_get_int(same, "trial", 0), err);
@@ -481,7 +510,8 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
             struct gk_record record;
             gk_record_init(&record);
             gk_record_fail(&record, GK_STAGE_RUN, GK_FAILURE_QUARANTINED,
-                           "this config killed %" PRId64 " executors before; it is not run again", kills);
+                           "this config killed %" PRId64 " executors before; it is not run again",
+                           kills);
             json = gk_record_to_json(&record);
             gk_record_fini(&record);
             status = json ? trial_recorded(core, task, trial, 0, "recorded", json, 0, err)
@@ -493,7 +523,8 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
     return status;
 }
 
-static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t index, struct gk_err *err)
+static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t index,
+                              struct gk_err *err)
 {
     struct search *search = task->search;
     struct gk_config config;
@@ -512,14 +543,18 @@ static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t 
     trial->batch = search->batches;
     (void)snprintf(trial->template_name, sizeof trial->template_name, "%s", tree->template_name);
     struct gk_json *row = gk_json_new_object();
-    bool ok = gk_json_set_int(row, "job", task->job->id) && gk_json_set_int(row, "task", task->id) &&
-              gk_json_set_int(row, "seq", trial->seq) && gk_json_set_int(row, "batch", trial->batch) &&
-              gk_json_set_string(row, "template", trial->template_name) && gk_json_set_string(row, "template_hash", hash) &&
-              gk_json_set_string(row, "config", trial->config) && gk_json_set_string(row, "config_id", trial->config_id) &&
+    bool ok = gk_json_set_int(row, "job", task->job->id) &&
+              gk_json_set_int(row, "task", task->id) && gk_json_set_int(row, "seq", trial->seq) &&
+              gk_json_set_int(row, "batch", trial->batch) &&
+              gk_json_set_string(row, "template", trial->template_name) &&
+              gk_json_set_string(row, "template_hash", hash) &&
+              gk_json_set_string(row, "config", trial->config) &&
+              gk_json_set_string(row, "config_id", trial->config_id) &&
               gk_json_set_string(row, "state", "proposed") && gk_json_set_int(row, "attempt", 0) &&
               gk_json_set_int(row, "input_set", trial->seq % 4) &&
               gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms);
-    enum gk_status status = ok ? gk_db_trial_insert(core->db, row, &trial->id, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status = ok ? gk_db_trial_insert(core->db, row, &trial->id, err)
+                               : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(row);
     return status == GK_OK ? answer_known(core, task, trial, err) : status;
 }
@@ -541,7 +576,8 @@ static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct 
     struct search *search = task->search;
     uint32_t indices[BATCH_REAL], count = 0;
     struct gk_err why = {0};
-    enum gk_status status = search->ops->ask(search->strategy, batch_size(task, search, search->count), indices, &count, &why);
+    enum gk_status status = search->ops->ask(
+        search->strategy, batch_size(task, search, search->count), indices, &count, &why);
     if (status == GK_END || (status == GK_OK && count == 0)) {
         search->used_up = true;
         return GK_OK;
@@ -554,7 +590,8 @@ static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct 
     }
     search->batches++;
     struct gk_json *body = gk_json_new_object();
-    (void)(gk_json_set_int(body, "task", task->id) && gk_json_set_int(body, "batch", search->batches - 1) &&
+    (void)(gk_json_set_int(body, "task", task->id) &&
+           gk_json_set_int(body, "batch", search->batches - 1) &&
            gk_json_set_int(body, "count", count)); /* an event may lack a member */
     return core_event(core, task->job->id, "asked", body, err);
 }
@@ -568,7 +605,8 @@ static enum gk_status drop_proposed(struct gk_core *core, struct task *task, str
         if (search->trials[i].state == TRIAL_PROPOSED) {
             struct gk_json *changes = gk_json_new_object();
             status = gk_json_set_string(changes, "state", "parked") &&
-                             gk_json_set_string(changes, "message", "the job was asked to finish before it ran")
+                             gk_json_set_string(changes, "message",
+                                                "the job was asked to finish before it ran")
                          ? gk_db_trial_update(core->db, search->trials[i].id, changes, err)
                          : gk_fail(err, GK_NOMEM, "out of memory");
             gk_json_free(changes);
@@ -581,7 +619,9 @@ static enum gk_status drop_proposed(struct gk_core *core, struct task *task, str
 enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err *err)
 {
     if (task->state == TASK_WAITING && task->job->finishing) {
-        return task_move(core, task, TASK_FAILED, "the job was asked to finish before any device of this arch was there", err);
+        return task_move(core, task, TASK_FAILED,
+                         "the job was asked to finish before any device of this arch was there",
+                         err);
     }
     if (task->state != TASK_SEARCHING) {
         return GK_OK;
@@ -592,8 +632,10 @@ enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err 
         if (task->job->finishing) {
             status = drop_proposed(core, task, err);
         }
-        while (search->told < search->count && batch_done(search, batch_end(search, search->told))) {
-            for (uint32_t end = batch_end(search, search->told); search->told < end; search->told++) {
+        while (search->told < search->count &&
+               batch_done(search, batch_end(search, search->told))) {
+            for (uint32_t end = batch_end(search, search->told); search->told < end;
+                 search->told++) {
                 tell(search, &search->trials[search->told]);
             }
         }

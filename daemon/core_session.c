@@ -37,7 +37,8 @@ enum gk_status session_end(struct gk_core *core, struct session *session, bool s
         if (said_bye) {
             status = lease_lost(core, lease, false, "the worker ended", err);
         } else if (lease->deadline_ns > core->now_ns + GRACE_NS) {
-            lease->deadline_ns = core->now_ns + GRACE_NS; /* it may come back and say that it holds it */
+            lease->deadline_ns =
+                core->now_ns + GRACE_NS; /* it may come back and say that it holds it */
         }
     }
     for (uint32_t j = 0; j < core->job_count; j++) {
@@ -71,7 +72,8 @@ static enum gk_status read_devices(struct gk_core *core, struct session *session
         return status;
     }
     if (gk_json_count(devices) > DEVICES_MAX) {
-        return gk_fail(err, GK_LIMIT, "HELLO: %zu devices, at most %d are served", gk_json_count(devices), DEVICES_MAX);
+        return gk_fail(err, GK_LIMIT, "HELLO: %zu devices, at most %d are served",
+                       gk_json_count(devices), DEVICES_MAX);
     }
     (void)core;
     for (size_t i = 0; i < gk_json_count(devices); i++) {
@@ -86,7 +88,8 @@ static enum gk_status read_devices(struct gk_core *core, struct session *session
     return GK_OK;
 }
 
-/* Every token that the worker holds is kept or dropped; every lease of it that it does not hold is over. */
+/* Every token that the worker holds is kept or dropped; every lease of it that it does not hold is
+ * over. */
 static enum gk_status settle_held(struct gk_core *core, struct session *session,
                                   const struct gk_json *held, struct gk_json *keep,
                                   struct gk_json *drop, struct gk_err *err)
@@ -111,7 +114,8 @@ static enum gk_status settle_held(struct gk_core *core, struct session *session,
         struct lease *lease = &core->leases[i];
         if (lease->worker == session->worker && lease->session != session->id) {
             lease->session = 0;
-            enum gk_status status = lease_lost(core, lease, lease->started, "the worker came back without it", err);
+            enum gk_status status =
+                lease_lost(core, lease, lease->started, "the worker came back without it", err);
             if (status != GK_OK) {
                 return status;
             }
@@ -124,8 +128,8 @@ static void reject(struct gk_core *core, const struct gk_peer *peer, enum gk_sta
                    const char *text)
 {
     struct gk_json *body = gk_json_new_object();
-    if (gk_json_set_string(body, "code", gk_status_name(status)) && gk_json_set_string(body, "text", text) &&
-        gk_json_set_int(body, "retry_after_ms", 0)) {
+    if (gk_json_set_string(body, "code", gk_status_name(status)) &&
+        gk_json_set_string(body, "text", text) && gk_json_set_int(body, "retry_after_ms", 0)) {
         core_send(core, peer, GK_MSG_REJECT, 0, 0, 0, body);
     } else {
         gk_json_free(body);
@@ -143,14 +147,17 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
         status = gk_json_need_int(hello, "version_max", 0, 65535, &high, "HELLO", err);
     }
     if (status == GK_OK && (low > GK_WIRE_VERSION || high < GK_WIRE_VERSION_MIN)) {
-        status = gk_fail(err, GK_VERSION, "the worker speaks protocol %" PRId64 " to %" PRId64 ", this daemon %d to %d",
-                         low, high, GK_WIRE_VERSION_MIN, GK_WIRE_VERSION);
+        status =
+            gk_fail(err, GK_VERSION,
+                    "the worker speaks protocol %" PRId64 " to %" PRId64 ", this daemon %d to %d",
+                    low, high, GK_WIRE_VERSION_MIN, GK_WIRE_VERSION);
     }
     if (status == GK_OK) {
         status = gk_json_need_string(hello, "spool_id", 128, &spool, "HELLO", err);
     }
     if (status == GK_OK) {
-        (void)snprintf(session->nvrtc, sizeof session->nvrtc, "%s", gk_json_get_string(hello, "nvrtc", ""));
+        (void)snprintf(session->nvrtc, sizeof session->nvrtc, "%s",
+                       gk_json_get_string(hello, "nvrtc", ""));
         status = read_devices(core, session, hello, err);
     }
     return status;
@@ -159,13 +166,15 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
 static enum gk_status welcome(struct gk_core *core, struct session *session,
                               const struct gk_json *hello, struct gk_err *err)
 {
-    struct gk_json *body = gk_json_new_object(), *keep = gk_json_new_array(), *drop = gk_json_new_array();
+    struct gk_json *body = gk_json_new_object(), *keep = gk_json_new_array(),
+                   *drop = gk_json_new_array();
     enum gk_status status = gk_db_worker_put(core->db, hello, core->wall_ms, &session->worker, err);
     for (uint32_t d = 0; status == GK_OK && d < session->device_count; d++) {
-        status = gk_db_device_put(core->db, session->worker, session->devices[d].json, session->nvrtc,
-                                  core->wall_ms, err);
+        status = gk_db_device_put(core->db, session->worker, session->devices[d].json,
+                                  session->nvrtc, core->wall_ms, err);
     }
-    /* The same spool again: what the daemon knew of it is history (a lost connection, a fast restart). */
+    /* The same spool again: what the daemon knew of it is history (a lost connection, a fast
+     * restart). */
     for (uint32_t i = 0; status == GK_OK && i < core->session_count; i++) {
         if (core->sessions[i]->worker == session->worker && core->sessions[i] != session) {
             status = session_end(core, core->sessions[i], false, err);
@@ -176,7 +185,8 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
         status = settle_held(core, session, gk_json_get(hello, "held"), keep, drop, err);
     }
     bool ok = gk_json_set(body, "keep", keep);
-    ok = gk_json_set(body, "drop", drop) && ok && gk_json_set_int(body, "heartbeat_ms", HEARTBEAT_MS) &&
+    ok = gk_json_set(body, "drop", drop) && ok &&
+         gk_json_set_int(body, "heartbeat_ms", HEARTBEAT_MS) &&
          gk_json_set_int(body, "liveness", LIVENESS);
     if (status != GK_OK || !ok) {
         gk_json_free(body);
@@ -198,7 +208,8 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
         return status;
     }
     struct session *session = calloc(1, sizeof *session);
-    struct session **sessions = realloc(core->sessions, (core->session_count + 1) * sizeof *sessions);
+    struct session **sessions =
+        realloc(core->sessions, (core->session_count + 1) * sizeof *sessions);
     if (sessions) {
         core->sessions = sessions;
     }
@@ -207,9 +218,10 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
         return gk_fail(err, GK_NOMEM, "out of memory for a session");
     }
     struct gk_err why = {0};
-    status = core->session_count >= SESSIONS_MAX
-                 ? gk_fail(&why, GK_LIMIT, "%d workers are connected, no more are served", SESSIONS_MAX)
-                 : read_hello(core, message->body, session, &why);
+    status =
+        core->session_count >= SESSIONS_MAX
+            ? gk_fail(&why, GK_LIMIT, "%d workers are connected, no more are served", SESSIONS_MAX)
+            : read_hello(core, message->body, session, &why);
     if (status != GK_OK) {
         for (uint32_t d = 0; d < session->device_count; d++) {
             gk_json_free(session->devices[d].json);
@@ -232,7 +244,8 @@ static enum gk_status ready_message(struct gk_core *core, struct session *sessio
 {
     struct gk_err why = {0};
     int64_t device, credit;
-    enum gk_status status = gk_json_need_int(message->body, "device", 0, (int64_t)session->device_count - 1, &device, "READY", &why);
+    enum gk_status status = gk_json_need_int(
+        message->body, "device", 0, (int64_t)session->device_count - 1, &device, "READY", &why);
     if (status == GK_OK) {
         status = gk_json_need_int(message->body, "credit", 0, CREDIT_MAX, &credit, "READY", &why);
     }
@@ -271,7 +284,9 @@ static enum gk_status started_message(struct gk_core *core, struct session *sess
     bool modelled = session->devices[lease->device].props.modelled;
     uint64_t run_s = modelled ? RUN_MODELLED_S : RUN_S;
     /* Twice what the worker enforces itself: this is for a worker that hangs. */
-    uint64_t seconds = lease->is_final ? 2 * (FINAL_BUDGET_S + run_s + COMPILE_S) : run ? 2 * run_s : 2 * (COMPILE_S + run_s);
+    uint64_t seconds = lease->is_final ? 2 * (FINAL_BUDGET_S + run_s + COMPILE_S)
+                       : run           ? 2 * run_s
+                                       : 2 * (COMPILE_S + run_s);
     lease->started = true;
     lease->deadline_ns = core->now_ns + seconds * SECOND_NS;
     return GK_OK;
@@ -282,7 +297,9 @@ static enum gk_status device_message(struct gk_core *core, struct session *sessi
 {
     struct gk_err why = {0};
     int64_t device;
-    enum gk_status status = gk_json_need_int(message->body, "device", 0, (int64_t)session->device_count - 1, &device, "DEVICE_EVENT", &why);
+    enum gk_status status =
+        gk_json_need_int(message->body, "device", 0, (int64_t)session->device_count - 1, &device,
+                         "DEVICE_EVENT", &why);
     if (status != GK_OK) {
         core_error(core, &session->peer, message->seq, 0, status, "%s", why.text);
         return GK_OK;
@@ -303,7 +320,8 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
     struct session *session = session_of(core, peer);
     if (!session || session->id != message->session) {
         core_error(core, peer, message->seq, message->token, GK_STALE,
-                   "%s of session %" PRIu64 ": no such session; say HELLO", gk_message_name(message->type), message->session);
+                   "%s of session %" PRIu64 ": no such session; say HELLO",
+                   gk_message_name(message->type), message->session);
         return GK_OK;
     }
     session->heard_ns = core->now_ns;
@@ -332,14 +350,16 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
         return GK_OK; /* counted with the messages; answering an error with an error never ends */
     default:
         core_error(core, peer, message->seq, message->token, GK_PROTOCOL,
-                   "a worker does not send %s; allowed are HELLO READY STARTED RESULT RELEASE DEVICE_EVENT BLOB_GET PING PONG BYE",
+                   "a worker does not send %s; allowed are HELLO READY STARTED RESULT RELEASE "
+                   "DEVICE_EVENT BLOB_GET PING PONG BYE",
                    gk_message_name(message->type));
         return GK_OK;
     }
 }
 
 /* base64 of a piece: the JSON body carries text only. */
-struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset, struct gk_err *err);
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
+                           struct gk_err *err);
 
 static enum gk_status blob_message(struct gk_core *core, struct session *session,
                                    const struct gk_message *message, struct gk_err *err)

@@ -8,8 +8,8 @@ struct submit {
     struct gk_bundle bundle;
     char bundle_id[GK_HASH_TEXT_SIZE];
     const struct gk_catalog *catalog;
-    struct gk_json *archs;      /* [{arch, gpu?}] */
-    struct gk_json *ops;        /* names */
+    struct gk_json *archs; /* [{arch, gpu?}] */
+    struct gk_json *ops;   /* names */
     int64_t budget_trials, seed, priority;
     double budget_s;
     const char *strategy, *policy, *submit_id, *what;
@@ -26,7 +26,8 @@ static void submit_fini(struct submit *s)
 static enum gk_status read_limits(struct submit *s, struct gk_err *err)
 {
     const struct gk_json *budget = gk_json_get(s->body, "budget");
-    enum gk_status status = gk_json_need_string(s->body, "submit_id", 128, &s->submit_id, "submit", err);
+    enum gk_status status =
+        gk_json_need_string(s->body, "submit_id", 128, &s->submit_id, "submit", err);
     if (status != GK_OK) {
         return status;
     }
@@ -40,7 +41,8 @@ static enum gk_status read_limits(struct submit *s, struct gk_err *err)
         for (uint32_t i = 0; gk_strategy_at(i); i++) {
             gk_buf_printf(&names, "%s%s", i ? ", " : "", gk_strategy_at(i)->name);
         }
-        status = gk_fail(err, GK_INPUT, "strategy '%s': there are %s", s->strategy, gk_buf_text(&names));
+        status =
+            gk_fail(err, GK_INPUT, "strategy '%s': there are %s", s->strategy, gk_buf_text(&names));
         gk_buf_fini(&names);
         return status;
     }
@@ -50,7 +52,8 @@ static enum gk_status read_limits(struct submit *s, struct gk_err *err)
     if (gk_json_get(budget, "seconds")) {
         s->budget_s = gk_json_get_real(budget, "seconds", 0);
         if (!(s->budget_s >= 1 && s->budget_s <= 30.0 * 86400)) {
-            return gk_fail(err, GK_INPUT, "budget of %g seconds: 1 to 2592000 are allowed", s->budget_s);
+            return gk_fail(err, GK_INPUT, "budget of %g seconds: 1 to 2592000 are allowed",
+                           s->budget_s);
         }
         return GK_OK;
     }
@@ -72,26 +75,32 @@ static enum gk_status read_bundle(struct gk_core *core, struct submit *s, struct
     gk_hash_hex(&s->bundle.id, s->bundle_id);
     for (uint32_t i = 0; i < s->bundle.count; i++) {
         if (!core->files.has(core->files.context, &s->bundle.files[i].hash)) {
-            return gk_fail(err, GK_MISSING, "submit: file %s of the bundle is not stored here: send it by blob_put first",
-                           s->bundle.files[i].path);
+            return gk_fail(
+                err, GK_MISSING,
+                "submit: file %s of the bundle is not stored here: send it by blob_put first",
+                s->bundle.files[i].path);
         }
     }
     struct gk_err why = {0};
     status = core->files.catalog(core->files.context, files, s->bundle_id, &s->catalog, &why);
-    return status == GK_OK ? GK_OK : gk_fail(err, status == GK_NOMEM ? GK_NOMEM : GK_INPUT, "submit: bundle: %s", why.text);
+    return status == GK_OK ? GK_OK
+                           : gk_fail(err, status == GK_NOMEM ? GK_NOMEM : GK_INPUT,
+                                     "submit: bundle: %s", why.text);
 }
 
 static enum gk_status read_problems(struct submit *s, struct gk_err *err)
 {
     const struct gk_json *problems;
     struct gk_diag diag;
-    enum gk_status status = gk_json_need(s->body, "problems", GK_JSON_ARRAY, &problems, "submit", err);
+    enum gk_status status =
+        gk_json_need(s->body, "problems", GK_JSON_ARRAY, &problems, "submit", err);
     if (status != GK_OK) {
         return status;
     }
     size_t count = gk_json_count(problems);
     if (count == 0 || count > GK_PROBLEMS_MAX) {
-        return gk_fail(err, GK_INPUT, "submit: %zu problems, 1 to %d are allowed", count, GK_PROBLEMS_MAX);
+        return gk_fail(err, GK_INPUT, "submit: %zu problems, 1 to %d are allowed", count,
+                       GK_PROBLEMS_MAX);
     }
     gk_diag_init(&diag);
     s->ops = gk_json_new_array();
@@ -110,7 +119,8 @@ static enum gk_status read_problems(struct submit *s, struct gk_err *err)
         }
         if (status == GK_OK) {
             if (strcmp(problem.canonical, text) != 0) {
-                status = gk_fail(&why, GK_INPUT, "is not canonical; canonical is %s", problem.canonical);
+                status =
+                    gk_fail(&why, GK_INPUT, "is not canonical; canonical is %s", problem.canonical);
             } else {
                 status = gk_catalog_serves(found, &problem, &why);
             }
@@ -143,7 +153,8 @@ static bool add_arch(struct gk_json *archs, const char *arch, const char *gpu)
         }
     }
     struct gk_json *item = gk_json_new_object();
-    bool ok = gk_json_set_string(item, "arch", arch) && (!gpu || gk_json_set_string(item, "gpu", gpu));
+    bool ok =
+        gk_json_set_string(item, "arch", arch) && (!gpu || gk_json_set_string(item, "gpu", gpu));
     return gk_json_push(archs, item) && ok;
 }
 
@@ -157,21 +168,24 @@ static const char *target_of(const char *arch)
 static enum gk_status check_arch(const struct submit *s, const char *arch, struct gk_err *err)
 {
     for (size_t o = 0; o < gk_json_count(s->ops); o++) {
-        const struct gk_op *op = gk_catalog_find(s->catalog, gk_json_string(gk_json_at(s->ops, o), ""));
+        const struct gk_op *op =
+            gk_catalog_find(s->catalog, gk_json_string(gk_json_at(s->ops, o), ""));
         bool runs = false;
         for (uint32_t t = 0; op && t < op->template_count; t++) {
             runs = runs || gk_template_runs_on(&op->templates[t], target_of(arch));
         }
         if (!runs) {
-            return gk_fail(err, GK_INPUT, "arch '%s': no template of %s runs there (an arch is written like sm_90a or emu-sm_80)",
+            return gk_fail(err, GK_INPUT,
+                           "arch '%s': no template of %s runs there (an arch is written like "
+                           "sm_90a or emu-sm_80)",
                            arch, gk_json_string(gk_json_at(s->ops, o), ""));
         }
     }
     return GK_OK;
 }
 
-static enum gk_status archs_of_devices(struct gk_core *core, struct submit *s, const struct gk_json *devices,
-                                       struct gk_err *err)
+static enum gk_status archs_of_devices(struct gk_core *core, struct submit *s,
+                                       const struct gk_json *devices, struct gk_err *err)
 {
     for (size_t i = 0; i < gk_json_count(devices); i++) {
         const char *name = gk_json_string(gk_json_at(devices, i), "");
@@ -202,25 +216,30 @@ static enum gk_status archs_of_devices(struct gk_core *core, struct submit *s, c
 static enum gk_status archs_of_all(struct gk_core *core, struct submit *s, struct gk_err *err)
 {
     struct gk_json *rows = NULL;
-    enum gk_status status = gk_db_archs(core->db, core->wall_ms > ARCHS_SEEN_MS ? core->wall_ms - ARCHS_SEEN_MS : 0, &rows, err);
+    enum gk_status status = gk_db_archs(
+        core->db, core->wall_ms > ARCHS_SEEN_MS ? core->wall_ms - ARCHS_SEEN_MS : 0, &rows, err);
     for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
         const struct gk_json *row = gk_json_at(rows, i);
         const char *arch = gk_json_get_string(row, "arch", "");
-        if (check_arch(s, arch, NULL) == GK_OK && !add_arch(s->archs, arch, gk_json_get_string(row, "gpu", ""))) {
+        if (check_arch(s, arch, NULL) == GK_OK &&
+            !add_arch(s->archs, arch, gk_json_get_string(row, "gpu", ""))) {
             status = gk_fail(err, GK_NOMEM, "out of memory");
         }
     }
     gk_json_free(rows);
     if (status == GK_OK && gk_json_count(s->archs) == 0) {
-        status = gk_fail(err, GK_NOT_FOUND, "archs 'all': no worker has reported a device for this op in the last 30 days; start "
-                                            "gktune-worker once, or name an arch (--arch sm_90a)");
+        status = gk_fail(
+            err, GK_NOT_FOUND,
+            "archs 'all': no worker has reported a device for this op in the last 30 days; start "
+            "gktune-worker once, or name an arch (--arch sm_90a)");
     }
     return status;
 }
 
 static enum gk_status read_archs(struct gk_core *core, struct submit *s, struct gk_err *err)
 {
-    const struct gk_json *archs = gk_json_get(s->body, "archs"), *devices = gk_json_get(s->body, "devices");
+    const struct gk_json *archs = gk_json_get(s->body, "archs"),
+                         *devices = gk_json_get(s->body, "devices");
     enum gk_status status = GK_OK;
     s->archs = gk_json_new_array();
     if (gk_json_is(archs, GK_JSON_STRING) && strcmp(gk_json_string(archs, ""), "all") == 0) {
@@ -232,7 +251,8 @@ static enum gk_status read_archs(struct gk_core *core, struct submit *s, struct 
     for (size_t i = 0; status == GK_OK && i < gk_json_count(archs); i++) {
         const char *arch = gk_json_string(gk_json_at(archs, i), "");
         if (strlen(arch) == 0 || strlen(arch) > 31) {
-            return gk_fail(err, GK_INPUT, "submit: arch '%.40s' has %zu bytes, 1 to 31 are allowed", arch, strlen(arch));
+            return gk_fail(err, GK_INPUT, "submit: arch '%.40s' has %zu bytes, 1 to 31 are allowed",
+                           arch, strlen(arch));
         }
         if (!add_arch(s->archs, arch, NULL)) {
             return gk_fail(err, GK_NOMEM, "out of memory");
@@ -242,7 +262,8 @@ static enum gk_status read_archs(struct gk_core *core, struct submit *s, struct 
         status = check_arch(s, gk_json_get_string(gk_json_at(s->archs, i), "arch", ""), err);
     }
     if (status == GK_OK && gk_json_count(s->archs) == 0) {
-        status = gk_fail(err, GK_INPUT, "submit: archs or devices must name at least one (a list, or \"all\")");
+        status = gk_fail(err, GK_INPUT,
+                         "submit: archs or devices must name at least one (a list, or \"all\")");
     }
     return status;
 }
@@ -259,7 +280,8 @@ static void make_key(struct submit *s)
         free(text);
     }
     char *archs = gk_json_text(s->archs);
-    (void)snprintf(number, sizeof number, "%" PRId64 " %" PRId64 " %.3f", s->seed, s->budget_trials, s->budget_s);
+    (void)snprintf(number, sizeof number, "%" PRId64 " %" PRId64 " %.3f", s->seed, s->budget_trials,
+                   s->budget_s);
     gk_hasher_text(&hasher, archs ? archs : "");
     gk_hasher_text(&hasher, number);
     gk_hasher_text(&hasher, s->strategy);
@@ -291,58 +313,71 @@ static struct gk_json *template_hashes(const struct gk_catalog *catalog)
     return all;
 }
 
-static enum gk_status store_job(struct gk_core *core, const struct submit *s, int64_t tasks, int64_t *job_out,
-                                struct gk_err *err)
+static enum gk_status store_job(struct gk_core *core, const struct submit *s, int64_t tasks,
+                                int64_t *job_out, struct gk_err *err)
 {
     struct gk_json *row = gk_json_new_object(), *templates = template_hashes(s->catalog);
     const struct gk_json *incumbents = gk_json_get(s->body, "incumbents");
-    enum gk_status status = templates ? gk_db_bundle_put(core->db, s->bundle_id, gk_json_get(gk_json_get(s->body, "bundle"), "files"),
-                                                         templates, core->wall_ms, err)
-                                      : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        templates ? gk_db_bundle_put(core->db, s->bundle_id,
+                                     gk_json_get(gk_json_get(s->body, "bundle"), "files"),
+                                     templates, core->wall_ms, err)
+                  : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(templates);
-    bool ok = gk_json_set_string(row, "submit_id", s->submit_id) && gk_json_set_string(row, "spec_key", s->spec_key) &&
-              gk_json_set_string(row, "what", s->what) && gk_json_set(row, "ops", gk_json_copy(s->ops)) &&
-              gk_json_set_string(row, "bundle", s->bundle_id) && gk_json_set(row, "archs", gk_json_copy(s->archs)) &&
-              gk_json_set_bool(row, "private_ok", gk_json_get_bool(s->body, "private_ok", false)) &&
-              gk_json_set_int(row, "budget_trials", s->budget_trials) && gk_json_set_real(row, "budget_s", s->budget_s) &&
-              gk_json_set_string(row, "strategy", s->strategy) && gk_json_set_int(row, "seed", s->seed) &&
-              gk_json_set_int(row, "priority", s->priority) && gk_json_set_string(row, "policy", s->policy) &&
-              (!incumbents || gk_json_set(row, "incumbents", gk_json_copy(incumbents))) &&
-              gk_json_set_string(row, "state", "submitted") && gk_json_set_bool(row, "finishing", false) &&
-              gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms) &&
-              gk_json_set_int(row, "problems", (int64_t)gk_json_count(gk_json_get(s->body, "problems"))) &&
-              gk_json_set_int(row, "tasks", tasks) && gk_json_set_int(row, "done", 0) &&
-              gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "failed", 0);
+    bool ok =
+        gk_json_set_string(row, "submit_id", s->submit_id) &&
+        gk_json_set_string(row, "spec_key", s->spec_key) &&
+        gk_json_set_string(row, "what", s->what) && gk_json_set(row, "ops", gk_json_copy(s->ops)) &&
+        gk_json_set_string(row, "bundle", s->bundle_id) &&
+        gk_json_set(row, "archs", gk_json_copy(s->archs)) &&
+        gk_json_set_bool(row, "private_ok", gk_json_get_bool(s->body, "private_ok", false)) &&
+        gk_json_set_int(row, "budget_trials", s->budget_trials) &&
+        gk_json_set_real(row, "budget_s", s->budget_s) &&
+        gk_json_set_string(row, "strategy", s->strategy) && gk_json_set_int(row, "seed", s->seed) &&
+        gk_json_set_int(row, "priority", s->priority) &&
+        gk_json_set_string(row, "policy", s->policy) &&
+        (!incumbents || gk_json_set(row, "incumbents", gk_json_copy(incumbents))) &&
+        gk_json_set_string(row, "state", "submitted") &&
+        gk_json_set_bool(row, "finishing", false) &&
+        gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms) &&
+        gk_json_set_int(row, "problems",
+                        (int64_t)gk_json_count(gk_json_get(s->body, "problems"))) &&
+        gk_json_set_int(row, "tasks", tasks) && gk_json_set_int(row, "done", 0) &&
+        gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "failed", 0);
     if (status == GK_OK) {
-        status = ok ? gk_db_job_insert(core->db, row, job_out, err) : gk_fail(err, GK_NOMEM, "out of memory");
+        status = ok ? gk_db_job_insert(core->db, row, job_out, err)
+                    : gk_fail(err, GK_NOMEM, "out of memory");
     }
     gk_json_free(row);
     return status;
 }
 
-static enum gk_status store_task(struct gk_core *core, int64_t job, int64_t problem, const struct gk_json *arch,
-                                 struct gk_err *err)
+static enum gk_status store_task(struct gk_core *core, int64_t job, int64_t problem,
+                                 const struct gk_json *arch, struct gk_err *err)
 {
     struct gk_json *row = gk_json_new_object();
     const char *gpu = gk_json_get_string(arch, "gpu", NULL);
     int64_t task;
     bool ok = gk_json_set_int(row, "job", job) && gk_json_set_int(row, "problem", problem) &&
               gk_json_set_string(row, "arch", gk_json_get_string(arch, "arch", "")) &&
-              (!gpu || gk_json_set_string(row, "gpu", gpu)) && gk_json_set_string(row, "state", "waiting") &&
-              gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "verified", 0) &&
-              gk_json_set_int(row, "failed", 0) && gk_json_set_real(row, "spent_ns", 0) &&
-              gk_json_set_int(row, "attempt", 0);
-    enum gk_status status = ok ? gk_db_task_insert(core->db, row, &task, err) : gk_fail(err, GK_NOMEM, "out of memory");
+              (!gpu || gk_json_set_string(row, "gpu", gpu)) &&
+              gk_json_set_string(row, "state", "waiting") && gk_json_set_int(row, "trials", 0) &&
+              gk_json_set_int(row, "verified", 0) && gk_json_set_int(row, "failed", 0) &&
+              gk_json_set_real(row, "spent_ns", 0) && gk_json_set_int(row, "attempt", 0);
+    enum gk_status status =
+        ok ? gk_db_task_insert(core->db, row, &task, err) : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(row);
     return status;
 }
 
-static enum gk_status store_all(struct gk_core *core, const struct submit *s, int64_t *job_out, struct gk_err *err)
+static enum gk_status store_all(struct gk_core *core, const struct submit *s, int64_t *job_out,
+                                struct gk_err *err)
 {
     const struct gk_json *problems = gk_json_get(s->body, "problems");
     size_t count = gk_json_count(problems), archs = gk_json_count(s->archs);
     if (count * archs > TASKS_MAX) {
-        return gk_fail(err, GK_LIMIT, "%zu problems on %zu archs are %zu tasks; a job may have %d", count, archs, count * archs, TASKS_MAX);
+        return gk_fail(err, GK_LIMIT, "%zu problems on %zu archs are %zu tasks; a job may have %d",
+                       count, archs, count * archs, TASKS_MAX);
     }
     enum gk_status status = store_job(core, s, (int64_t)(count * archs), job_out, err);
     for (size_t i = 0; status == GK_OK && i < count; i++) {
@@ -359,14 +394,16 @@ static enum gk_status store_all(struct gk_core *core, const struct submit *s, in
     }
     if (status == GK_OK) {
         struct gk_json *body = gk_json_new_object();
-        (void)(gk_json_set_int(body, "problems", (int64_t)count) && gk_json_set_int(body, "tasks", (int64_t)(count * archs)) &&
+        (void)(gk_json_set_int(body, "problems", (int64_t)count) &&
+               gk_json_set_int(body, "tasks", (int64_t)(count * archs)) &&
                gk_json_set(body, "archs", gk_json_copy(s->archs))); /* an event may lack a member */
         status = core_event(core, *job_out, "submitted", body, err);
     }
     return status;
 }
 
-static enum gk_status answer(struct gk_json *reply, const struct gk_json *row, bool continued, struct gk_err *err)
+static enum gk_status answer(struct gk_json *reply, const struct gk_json *row, bool continued,
+                             struct gk_err *err)
 {
     bool ok = gk_json_set_int(reply, "job", gk_json_get_int(row, "job", 0)) &&
               gk_json_set_int(reply, "tasks", gk_json_get_int(row, "tasks", 0)) &&
@@ -390,15 +427,17 @@ static bool add_warnings(struct gk_core *core, struct gk_json *reply, const stru
         }
         if (!there) {
             char text[160];
-            (void)snprintf(text, sizeof text, "no connected worker has a device of arch %s: its tasks wait for one", arch);
+            (void)snprintf(text, sizeof text,
+                           "no connected worker has a device of arch %s: its tasks wait for one",
+                           arch);
             (void)gk_json_push(warnings, gk_json_new_string(text)); /* a warning may be missing */
         }
     }
     return gk_json_set(reply, "warnings", warnings);
 }
 
-enum gk_status request_submit(struct gk_core *core, const struct gk_json *body, struct gk_json *reply,
-                              struct gk_err *err)
+enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
+                              struct gk_json *reply, struct gk_err *err)
 {
     struct submit s = {.body = body};
     struct gk_json *row = NULL;
@@ -410,8 +449,10 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_json *body, 
         return status;
     }
     if (status == GK_OK && core->free_bytes < GK_CORE_FREE_LOW) {
-        return gk_fail(err, GK_LIMIT, "the disk of the state folder has %" PRIu64 " MB free, %" PRIu64
-                       " MB are needed for new work: free some space", core->free_bytes >> 20, GK_CORE_FREE_LOW >> 20);
+        return gk_fail(err, GK_LIMIT,
+                       "the disk of the state folder has %" PRIu64 " MB free, %" PRIu64
+                       " MB are needed for new work: free some space",
+                       core->free_bytes >> 20, GK_CORE_FREE_LOW >> 20);
     }
     if (status == GK_OK) {
         status = read_bundle(core, &s, err);
@@ -431,8 +472,9 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_json *body, 
         if (open && gk_json_get_bool(body, "private_ok", false) && !open->private_ok) {
             struct gk_json *changes = gk_json_new_object();
             open->private_ok = true;
-            status = gk_json_set_bool(changes, "private_ok", true) ? gk_db_job_update(core->db, open->id, changes, err)
-                                                                   : gk_fail(err, GK_NOMEM, "out of memory");
+            status = gk_json_set_bool(changes, "private_ok", true)
+                         ? gk_db_job_update(core->db, open->id, changes, err)
+                         : gk_fail(err, GK_NOMEM, "out of memory");
             gk_json_free(changes);
         }
         status = status == GK_OK ? answer(reply, row, true, err) : status;

@@ -1,6 +1,7 @@
 /*
  * gktuned: options, the state folder, the lock; then the loop of shell.c.
- * Exit status: 0 an orderly end; 2 bad usage, an unusable state folder, or another daemon there; 4 the store failed.
+ * Exit status: 0 an orderly end; 2 bad usage, an unusable state folder, or another daemon there; 4
+ * the store failed.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -20,11 +21,14 @@
 #define VERSION "0.1.0"
 
 static const char HELP[] =
-    "gktuned: the daemon of gktune: queues tuning jobs, leases trials to workers, keeps every result\n"
+    "gktuned: the daemon of gktune: queues tuning jobs, leases trials to workers, keeps every "
+    "result\n"
     "\n"
-    "  gktuned [--state DIR] [--listen ENDPOINT] [--http ADDR:PORT] [--config FILE] [--check-config]\n"
+    "  gktuned [--state DIR] [--listen ENDPOINT] [--http ADDR:PORT] [--config FILE] "
+    "[--check-config]\n"
     "\n"
-    "  --state DIR       where the store lives (default $GKTUNE_STATE, $XDG_STATE_HOME/gktune, ~/.local/state/gktune)\n"
+    "  --state DIR       where the store lives (default $GKTUNE_STATE, $XDG_STATE_HOME/gktune, "
+    "~/.local/state/gktune)\n"
     "  --listen ENDPOINT ipc:///path (default: gktuned.sock in the state folder)\n"
     "  --http ADDR:PORT  /healthz /readyz /metrics there (default: off)\n"
     "  --config FILE     JSON object with the members state, listen, http; options given here win\n"
@@ -51,30 +55,54 @@ static int say(enum gk_status status, const struct gk_err *err)
     return gk_status_exit(status);
 }
 
-static enum gk_status parse(int argc, char **argv, struct options *options, bool *ends, struct gk_err *err)
+static enum gk_status parse(int argc, char **argv, struct options *options, bool *ends,
+                            struct gk_err *err)
 {
     static const struct option longs[] = {
-        {"state", required_argument, NULL, 's'},   {"listen", required_argument, NULL, 'l'},
-        {"http", required_argument, NULL, 'p'},    {"config", required_argument, NULL, 'c'},
-        {"check-config", no_argument, NULL, 'k'},  {"private", no_argument, NULL, 'x'},
-        {"no-migrate", no_argument, NULL, 'n'},    {"version", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"state", required_argument, NULL, 's'},  {"listen", required_argument, NULL, 'l'},
+        {"http", required_argument, NULL, 'p'},   {"config", required_argument, NULL, 'c'},
+        {"check-config", no_argument, NULL, 'k'}, {"private", no_argument, NULL, 'x'},
+        {"no-migrate", no_argument, NULL, 'n'},   {"version", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     int c;
     opterr = 0;
     while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
         switch (c) {
-        case 's': options->state = optarg; break;
-        case 'l': options->listen = optarg; break;
-        case 'p': options->http = optarg; break;
-        case 'c': options->config = optarg; break;
-        case 'k': options->check = true; break;
-        case 'x': options->is_private = true; break;
-        case 'n': options->no_migrate = true; break;
-        case 'v': (void)printf("gktuned %s\n", VERSION); *ends = true; return GK_OK;
-        case 'h': (void)fputs(HELP, stdout); *ends = true; return GK_OK;
-        case ':': return gk_fail(err, GK_USAGE, "option '%s' needs a value", argv[optind - 1]);
-        default: return gk_fail(err, GK_USAGE, "unknown option '%s'; see gktuned --help", argv[optind - 1]);
+        case 's':
+            options->state = optarg;
+            break;
+        case 'l':
+            options->listen = optarg;
+            break;
+        case 'p':
+            options->http = optarg;
+            break;
+        case 'c':
+            options->config = optarg;
+            break;
+        case 'k':
+            options->check = true;
+            break;
+        case 'x':
+            options->is_private = true;
+            break;
+        case 'n':
+            options->no_migrate = true;
+            break;
+        case 'v':
+            (void)printf("gktuned %s\n", VERSION);
+            *ends = true;
+            return GK_OK;
+        case 'h':
+            (void)fputs(HELP, stdout);
+            *ends = true;
+            return GK_OK;
+        case ':':
+            return gk_fail(err, GK_USAGE, "option '%s' needs a value", argv[optind - 1]);
+        default:
+            return gk_fail(err, GK_USAGE, "unknown option '%s'; see gktuned --help",
+                           argv[optind - 1]);
         }
     }
     if (optind < argc) {
@@ -84,7 +112,8 @@ static enum gk_status parse(int argc, char **argv, struct options *options, bool
 }
 
 /* Members of the file stand for options that were not given. Strings are lent by *json_out. */
-static enum gk_status read_config(struct options *options, struct gk_json **json_out, struct gk_err *err)
+static enum gk_status read_config(struct options *options, struct gk_json **json_out,
+                                  struct gk_err *err)
 {
     if (!options->config) {
         return GK_OK;
@@ -102,9 +131,14 @@ static enum gk_status read_config(struct options *options, struct gk_json **json
         return gk_fail(err, GK_INPUT, "%s: an object is needed", options->config);
     }
     while ((value = gk_json_next(json, &cursor, &key))) {
-        const char **slot = strcmp(key, "state") == 0 ? &options->state : strcmp(key, "listen") == 0 ? &options->listen : strcmp(key, "http") == 0 ? &options->http : NULL;
+        const char **slot = strcmp(key, "state") == 0    ? &options->state
+                            : strcmp(key, "listen") == 0 ? &options->listen
+                            : strcmp(key, "http") == 0   ? &options->http
+                                                         : NULL;
         if (!slot || !gk_json_is(value, GK_JSON_STRING)) {
-            return gk_fail(err, GK_INPUT, "%s: member '%s': allowed are state, listen and http, each a text", options->config, key);
+            return gk_fail(err, GK_INPUT,
+                           "%s: member '%s': allowed are state, listen and http, each a text",
+                           options->config, key);
         }
         *slot = *slot ? *slot : gk_json_string(value, NULL);
     }
@@ -117,10 +151,13 @@ static enum gk_status make_absolute(struct gk_buf *state, struct gk_err *err)
     if (gk_buf_text(state)[0] == '/') {
         return GK_OK;
     }
-    char *cwd = getcwd(NULL, 0), *whole = cwd ? gk_asprintf("%s/%s", cwd, gk_buf_text(state)) : NULL;
+    char *cwd = getcwd(NULL, 0),
+         *whole = cwd ? gk_asprintf("%s/%s", cwd, gk_buf_text(state)) : NULL;
     free(cwd);
     if (!whole) {
-        return gk_fail(err, GK_USAGE, "state folder %s: the current folder cannot be found; give an absolute path", gk_buf_text(state));
+        return gk_fail(err, GK_USAGE,
+                       "state folder %s: the current folder cannot be found; give an absolute path",
+                       gk_buf_text(state));
     }
     gk_buf_reset(state);
     gk_buf_puts(state, whole);
@@ -131,8 +168,10 @@ static enum gk_status make_absolute(struct gk_buf *state, struct gk_err *err)
 static enum gk_status check_listen(const char *endpoint, struct gk_err *err)
 {
     if (strncmp(endpoint, "tcp://", 6) == 0) {
-        return gk_fail(err, GK_UNSUPPORTED, "--listen %s: tcp needs keys (CURVE), which this version does not have yet; "
-                                            "without them anybody could send kernels. Use ipc:///path", endpoint);
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "--listen %s: tcp needs keys (CURVE), which this version does not have yet; "
+                       "without them anybody could send kernels. Use ipc:///path",
+                       endpoint);
     }
     if (strncmp(endpoint, "ipc:///", 7) != 0) {
         return gk_fail(err, GK_USAGE, "--listen '%s': ipc:///absolute/path is needed", endpoint);
@@ -140,7 +179,8 @@ static enum gk_status check_listen(const char *endpoint, struct gk_err *err)
     return GK_OK;
 }
 
-static enum gk_status serve(const struct options *options, const char *state, const char *endpoint, struct gk_err *err)
+static enum gk_status serve(const struct options *options, const char *state, const char *endpoint,
+                            struct gk_err *err)
 {
     int fd = -1;
     enum gk_status status = gk_state_dir_make(state, err);
@@ -178,7 +218,8 @@ int main(int argc, char **argv)
         status = read_config(&options, &config, &err);
     }
     if (status == GK_OK && !ends) {
-        status = gk_state_dir(options.state, getenv("GKTUNE_STATE"), getenv("XDG_STATE_HOME"), getenv("HOME"), &state, &err);
+        status = gk_state_dir(options.state, getenv("GKTUNE_STATE"), getenv("XDG_STATE_HOME"),
+                              getenv("HOME"), &state, &err);
     }
     if (status == GK_OK && !ends) {
         status = make_absolute(&state, &err);
@@ -195,7 +236,8 @@ int main(int argc, char **argv)
         status = check_listen(gk_buf_text(&endpoint), &err);
     }
     if (status == GK_OK && !ends && options.check) {
-        (void)printf("state   %s\nlisten  %s\nhttp    %s\n", gk_buf_text(&state), gk_buf_text(&endpoint), options.http ? options.http : "off");
+        (void)printf("state   %s\nlisten  %s\nhttp    %s\n", gk_buf_text(&state),
+                     gk_buf_text(&endpoint), options.http ? options.http : "off");
     } else if (status == GK_OK && !ends) {
         status = serve(&options, gk_buf_text(&state), gk_buf_text(&endpoint), &err);
     }

@@ -22,18 +22,21 @@ struct gk_http {
 
 static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned code, const char *text)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
     if (!response) {
         return MHD_NO;
     }
-    (void)MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4; charset=utf-8"); /* only a hint */
+    (void)MHD_add_response_header(response, "Content-Type",
+                                  "text/plain; version=0.0.4; charset=utf-8"); /* only a hint */
     enum MHD_Result result = MHD_queue_response(connection, code, response);
     MHD_destroy_response(response);
     return result;
 }
 
-static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url, const char *method,
-                              const char *version, const char *upload, size_t *upload_size, void **state)
+static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **state)
 {
     struct gk_http *http = context;
     char text[METRICS_MAX];
@@ -47,12 +50,14 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     if (strcmp(url, "/healthz") == 0) {
         return send_text(connection, MHD_HTTP_OK, "ok\n");
     }
-    (void)pthread_mutex_lock(&http->lock); /* cannot fail: made by init and never destroyed while running */
+    (void)pthread_mutex_lock(
+        &http->lock); /* cannot fail: made by init and never destroyed while running */
     bool ready = http->ready;
     memcpy(text, http->metrics, sizeof text);
     (void)pthread_mutex_unlock(&http->lock);
     if (strcmp(url, "/readyz") == 0) {
-        return send_text(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, ready ? "ready\n" : "not ready\n");
+        return send_text(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                         ready ? "ready\n" : "not ready\n");
     }
     if (strcmp(url, "/metrics") == 0) {
         return send_text(connection, MHD_HTTP_OK, text);
@@ -60,7 +65,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     return send_text(connection, MHD_HTTP_NOT_FOUND, "there are /healthz /readyz /metrics\n");
 }
 
-static enum gk_status parse_address(const char *address, struct sockaddr_storage *out, bool *is_v6_out, struct gk_err *err)
+static enum gk_status parse_address(const char *address, struct sockaddr_storage *out,
+                                    bool *is_v6_out, struct gk_err *err)
 {
     char host[128];
     const char *colon = strrchr(address, ':');
@@ -89,7 +95,10 @@ static enum gk_status parse_address(const char *address, struct sockaddr_storage
             return GK_OK;
         }
     }
-    return gk_fail(err, GK_USAGE, "--http '%s': an address and a port are needed, like 127.0.0.1:9090 or [::1]:9090", address);
+    return gk_fail(
+        err, GK_USAGE,
+        "--http '%s': an address and a port are needed, like 127.0.0.1:9090 or [::1]:9090",
+        address);
 }
 
 enum gk_status gk_http_start(const char *address, struct gk_http **http_out, struct gk_err *err)
@@ -106,13 +115,15 @@ enum gk_status gk_http_start(const char *address, struct gk_http **http_out, str
         return gk_fail(err, GK_NOMEM, "out of memory for the http server");
     }
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | (is_v6 ? MHD_USE_IPv6 : 0);
-    http->server = MHD_start_daemon(flags, 0, NULL, NULL, answer, http, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where,
-                                    MHD_OPTION_CONNECTION_LIMIT, 32u, MHD_OPTION_CONNECTION_TIMEOUT, 10u,
-                                    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_END);
+    http->server = MHD_start_daemon(
+        flags, 0, NULL, NULL, answer, http, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where,
+        MHD_OPTION_CONNECTION_LIMIT, 32u, MHD_OPTION_CONNECTION_TIMEOUT, 10u,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_END);
     if (!http->server) {
         (void)pthread_mutex_destroy(&http->lock); /* nobody holds it */
         free(http);
-        return gk_fail(err, GK_USAGE, "--http %s: cannot listen there (is the port taken?)", address);
+        return gk_fail(err, GK_USAGE, "--http %s: cannot listen there (is the port taken?)",
+                       address);
     }
     *http_out = http;
     return GK_OK;

@@ -1,6 +1,6 @@
 /*
- * /healthz (alive), /readyz (ready: 200, else 503), /metrics (Prometheus text). Its own thread by libmicrohttpd
- * reads a page that the loop renders: it never touches the core or the store.
+ * /healthz (alive), /readyz (ready: 200, else 503), /metrics (Prometheus text). Its own thread by
+ * libmicrohttpd reads a page that the loop renders: it never touches the core or the store.
  */
 #ifndef GK_DAEMON_HTTP_H
 #define GK_DAEMON_HTTP_H

@@ -27,10 +27,12 @@ enum gk_status gk_lock_take(const char *state_dir, int *fd_out, struct gk_err *e
         struct gk_json *json = NULL;
         ssize_t got = pread(fd, text, sizeof text - 1, 0);
         if (got > 0 && gk_json_parse(text, (size_t)got, path, &json, NULL) == GK_OK) {
-            status = gk_fail(err, GK_BUSY, "%s belongs to gktuned with pid %" PRId64 " at %s", state_dir,
-                             gk_json_get_int(json, "pid", 0), gk_json_get_string(json, "endpoint", "an unknown endpoint"));
+            status = gk_fail(err, GK_BUSY, "%s belongs to gktuned with pid %" PRId64 " at %s",
+                             state_dir, gk_json_get_int(json, "pid", 0),
+                             gk_json_get_string(json, "endpoint", "an unknown endpoint"));
         } else {
-            status = gk_fail(err, GK_BUSY, "%s belongs to another gktuned, which is starting", state_dir);
+            status = gk_fail(err, GK_BUSY, "%s belongs to another gktuned, which is starting",
+                             state_dir);
         }
         gk_json_free(json);
         (void)close(fd); /* nothing was written to it */
@@ -41,13 +43,16 @@ enum gk_status gk_lock_take(const char *state_dir, int *fd_out, struct gk_err *e
     return status;
 }
 
-enum gk_status gk_lock_write(int fd, int64_t pid, const char *endpoint, int64_t epoch, struct gk_err *err)
+enum gk_status gk_lock_write(int fd, int64_t pid, const char *endpoint, int64_t epoch,
+                             struct gk_err *err)
 {
     struct gk_json *json = gk_json_new_object();
-    bool ok = gk_json_set_int(json, "pid", pid) && gk_json_set_string(json, "endpoint", endpoint) && gk_json_set_int(json, "epoch", epoch);
+    bool ok = gk_json_set_int(json, "pid", pid) && gk_json_set_string(json, "endpoint", endpoint) &&
+              gk_json_set_int(json, "epoch", epoch);
     char *text = ok ? gk_json_text(json) : NULL;
     enum gk_status status = text ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for the lock");
-    if (text && (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) != (ssize_t)strlen(text))) {
+    if (text &&
+        (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) != (ssize_t)strlen(text))) {
         status = gk_fail(err, GK_IO, "%s: %s", GK_STATE_LOCK, strerror(errno));
     }
     free(text);

@@ -57,9 +57,11 @@ static bool base64_decode(const char *text, struct gk_buf *out)
     return !out->failed;
 }
 
-struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset, struct gk_err *err);
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
+                           struct gk_err *err);
 
-struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset, struct gk_err *err)
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
+                           struct gk_err *err)
 {
     struct gk_hash hash;
     char *bytes = NULL;
@@ -67,15 +69,19 @@ struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset
     int64_t size = 0;
     struct gk_buf text = {0};
     if (!gk_hash_from_hex(hex, &hash) || offset < 0) {
-        (void)gk_fail(err, GK_INPUT, "blob '%.80s' at %" PRId64 ": 64 hex digits and an offset of 0 or more are needed", hex, offset);
+        (void)gk_fail(err, GK_INPUT,
+                      "blob '%.80s' at %" PRId64
+                      ": 64 hex digits and an offset of 0 or more are needed",
+                      hex, offset);
         return NULL;
     }
     if (core->files.get(core->files.context, &hash, offset, &bytes, &count, &size, err) != GK_OK) {
         return NULL;
     }
     struct gk_json *body = gk_json_new_object();
-    bool ok = base64_encode((const unsigned char *)bytes, count, &text) && gk_json_set_string(body, "hash", hex) &&
-              gk_json_set_int(body, "offset", offset) && gk_json_set_int(body, "size", size) &&
+    bool ok = base64_encode((const unsigned char *)bytes, count, &text) &&
+              gk_json_set_string(body, "hash", hex) && gk_json_set_int(body, "offset", offset) &&
+              gk_json_set_int(body, "size", size) &&
               gk_json_set_string(body, "data", gk_buf_text(&text));
     gk_buf_fini(&text);
     free(bytes);
@@ -90,7 +96,8 @@ struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset
 /* ------------------------------------------------------------------ verbs */
 
 /* Moves the members of a page into the reply. */
-static enum gk_status merge(struct request *r, struct gk_json *page, enum gk_status status, struct gk_err *err)
+static enum gk_status merge(struct request *r, struct gk_json *page, enum gk_status status,
+                            struct gk_err *err)
 {
     void *cursor = NULL;
     const char *key;
@@ -112,10 +119,13 @@ static int64_t cursor_of(const struct request *r)
 static enum gk_status verb_status(struct request *r, struct gk_err *err)
 {
     struct gk_core *core = r->core;
-    bool ok = gk_json_set_int(r->reply, "pid", core->pid) && gk_json_set_int(r->reply, "epoch", core->epoch) &&
+    bool ok = gk_json_set_int(r->reply, "pid", core->pid) &&
+              gk_json_set_int(r->reply, "epoch", core->epoch) &&
               gk_json_set_string(r->reply, "version", core->version) &&
-              gk_json_set_string(r->reply, "state", core->free_bytes < GK_CORE_FREE_LOW ? "full" : "ok") &&
-              gk_json_set_bool(r->reply, "private", core->is_private) && gk_json_set_bool(r->reply, "ready", true) &&
+              gk_json_set_string(r->reply, "state",
+                                 core->free_bytes < GK_CORE_FREE_LOW ? "full" : "ok") &&
+              gk_json_set_bool(r->reply, "private", core->is_private) &&
+              gk_json_set_bool(r->reply, "ready", true) &&
               gk_json_set_int(r->reply, "jobs_open", core->job_count) &&
               gk_json_set_int(r->reply, "workers", core->session_count) &&
               gk_json_set_int(r->reply, "leases", core->lease_count) &&
@@ -127,7 +137,8 @@ static enum gk_status verb_blob_have(struct request *r, struct gk_err *err)
 {
     const struct gk_json *hashes;
     struct gk_json *missing = gk_json_new_array();
-    enum gk_status status = gk_json_need(r->body, "hashes", GK_JSON_ARRAY, &hashes, "blob_have", err);
+    enum gk_status status =
+        gk_json_need(r->body, "hashes", GK_JSON_ARRAY, &hashes, "blob_have", err);
     for (size_t i = 0; status == GK_OK && i < gk_json_count(hashes); i++) {
         const char *hex = gk_json_string(gk_json_at(hashes, i), "");
         struct gk_hash hash;
@@ -138,7 +149,9 @@ static enum gk_status verb_blob_have(struct request *r, struct gk_err *err)
             status = gk_fail(err, GK_NOMEM, "out of memory");
         }
     }
-    return gk_json_set(r->reply, "missing", missing) || status != GK_OK ? status : gk_fail(err, GK_NOMEM, "out of memory");
+    return gk_json_set(r->reply, "missing", missing) || status != GK_OK
+               ? status
+               : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
 static enum gk_status verb_blob_put(struct request *r, struct gk_err *err)
@@ -161,10 +174,12 @@ static enum gk_status verb_blob_put(struct request *r, struct gk_err *err)
         status = gk_fail(err, GK_INPUT, "blob_put: hash must be 64 hex digits and data base64");
     }
     if (status == GK_OK && r->core->free_bytes < GK_CORE_FREE_LOW) {
-        status = gk_fail(err, GK_LIMIT, "the disk of the state folder is nearly full: no new files are taken");
+        status = gk_fail(err, GK_LIMIT,
+                         "the disk of the state folder is nearly full: no new files are taken");
     }
     if (status == GK_OK) {
-        status = r->core->files.put(r->core->files.context, &hash, offset, size, bytes.data, bytes.size, err);
+        status = r->core->files.put(r->core->files.context, &hash, offset, size, bytes.data,
+                                    bytes.size, err);
     }
     gk_buf_fini(&bytes);
     return status;
@@ -172,7 +187,8 @@ static enum gk_status verb_blob_put(struct request *r, struct gk_err *err)
 
 static enum gk_status verb_blob_get(struct request *r, struct gk_err *err)
 {
-    struct gk_json *piece = blob_piece(r->core, gk_json_get_string(r->body, "hash", ""), gk_json_get_int(r->body, "offset", 0), err);
+    struct gk_json *piece = blob_piece(r->core, gk_json_get_string(r->body, "hash", ""),
+                                       gk_json_get_int(r->body, "offset", 0), err);
     return piece ? merge(r, piece, GK_OK, err) : (err ? err->status : GK_NOMEM);
 }
 
@@ -184,17 +200,20 @@ static enum gk_status verb_submit(struct request *r, struct gk_err *err)
 static enum gk_status verb_jobs(struct request *r, struct gk_err *err)
 {
     struct gk_json *page = NULL;
-    enum gk_status status = gk_db_list_jobs(r->core->db, cursor_of(r), gk_json_get_string(r->body, "state", NULL), &page, err);
+    enum gk_status status = gk_db_list_jobs(r->core->db, cursor_of(r),
+                                            gk_json_get_string(r->body, "state", NULL), &page, err);
     return merge(r, page, status, err);
 }
 
-static enum gk_status need_job(struct request *r, int64_t *id_out, struct gk_json **row_out, struct gk_err *err)
+static enum gk_status need_job(struct request *r, int64_t *id_out, struct gk_json **row_out,
+                               struct gk_err *err)
 {
     enum gk_status status = gk_json_need_int(r->body, "job", 1, INT64_MAX, id_out, "request", err);
     if (status == GK_OK) {
         status = gk_db_job_get(r->core->db, *id_out, row_out, err);
     }
-    return status == GK_NOT_FOUND ? gk_fail(err, GK_NOT_FOUND, "there is no job %" PRId64, *id_out) : status;
+    return status == GK_NOT_FOUND ? gk_fail(err, GK_NOT_FOUND, "there is no job %" PRId64, *id_out)
+                                  : status;
 }
 
 static enum gk_status verb_show(struct request *r, struct gk_err *err)
@@ -205,7 +224,8 @@ static enum gk_status verb_show(struct request *r, struct gk_err *err)
     if (status == GK_OK) {
         status = merge(r, row, GK_OK, err);
     }
-    if (status == GK_OK && !gk_json_set(r->reply, "task_count", gk_json_copy(gk_json_get(r->reply, "tasks")))) {
+    if (status == GK_OK &&
+        !gk_json_set(r->reply, "task_count", gk_json_copy(gk_json_get(r->reply, "tasks")))) {
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }
     if (status == GK_OK) {
@@ -235,13 +255,15 @@ static enum gk_status verb_watch(struct request *r, struct gk_err *err)
 }
 
 /* The open job of a command, or what its state forbids. */
-static enum gk_status open_job(struct request *r, struct job **job_out, const char *verb, struct gk_err *err)
+static enum gk_status open_job(struct request *r, struct job **job_out, const char *verb,
+                               struct gk_err *err)
 {
     int64_t id;
     struct gk_json *row = NULL;
     enum gk_status status = need_job(r, &id, &row, err);
     if (status == GK_OK && !(*job_out = job_find(r->core, id))) {
-        status = gk_fail(err, GK_CONFLICT, "%s: job %" PRId64 " has ended (%s)", verb, id, gk_json_get_string(row, "state", ""));
+        status = gk_fail(err, GK_CONFLICT, "%s: job %" PRId64 " has ended (%s)", verb, id,
+                         gk_json_get_string(row, "state", ""));
     }
     gk_json_free(row);
     return status;
@@ -251,8 +273,9 @@ static enum gk_status say_state(struct request *r, int64_t job, struct gk_err *e
 {
     struct gk_json *row = NULL;
     enum gk_status status = gk_db_job_get(r->core->db, job, &row, err);
-    if (status == GK_OK && (!gk_json_set_int(r->reply, "job", job) ||
-                            !gk_json_set_string(r->reply, "state", gk_json_get_string(row, "state", "")))) {
+    if (status == GK_OK &&
+        (!gk_json_set_int(r->reply, "job", job) ||
+         !gk_json_set_string(r->reply, "state", gk_json_get_string(row, "state", "")))) {
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }
     gk_json_free(row);
@@ -276,7 +299,8 @@ static enum gk_status verb_pause(struct request *r, struct gk_err *err)
     struct job *job = NULL;
     enum gk_status status = open_job(r, &job, "pause", err);
     if (status == GK_OK && job->state != JOB_PAUSED) {
-        status = job_move(r->core, job, JOB_PAUSED, err); /* leases that are out go on and are stored */
+        status =
+            job_move(r->core, job, JOB_PAUSED, err); /* leases that are out go on and are stored */
         status = status == GK_OK ? core_event(r->core, job->id, "paused", NULL, err) : status;
     }
     return status == GK_OK ? say_state(r, job->id, err) : status;
@@ -287,7 +311,8 @@ static enum gk_status verb_resume(struct request *r, struct gk_err *err)
     struct job *job = NULL;
     enum gk_status status = open_job(r, &job, "resume", err);
     if (status == GK_OK && job->state != JOB_PAUSED) {
-        status = gk_fail(err, GK_CONFLICT, "resume: job %" PRId64 " is not paused (%s)", job->id, job_state_name(job->state));
+        status = gk_fail(err, GK_CONFLICT, "resume: job %" PRId64 " is not paused (%s)", job->id,
+                         job_state_name(job->state));
     }
     if (status == GK_OK) {
         status = job_move(r->core, job, JOB_SEARCHING, err);
@@ -310,26 +335,33 @@ static enum gk_status verb_finish(struct request *r, struct gk_err *err)
     }
     struct gk_json *changes = gk_json_new_object();
     job->finishing = true;
-    status = gk_json_set_bool(changes, "finishing", true) ? gk_db_job_update(r->core->db, job->id, changes, err)
-                                                          : gk_fail(err, GK_NOMEM, "out of memory");
+    status = gk_json_set_bool(changes, "finishing", true)
+                 ? gk_db_job_update(r->core->db, job->id, changes, err)
+                 : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
     if (status == GK_OK) {
         struct gk_json *body = gk_json_new_object();
-        (void)gk_json_set_string(body, "text", "finishing: no more asks, final rounds on what is there"); /* may lack it */
+        (void)gk_json_set_string(
+            body, "text",
+            "finishing: no more asks, final rounds on what is there"); /* may lack it */
         status = core_event(r->core, job->id, "note", body, err);
     }
     return status == GK_OK ? say_state(r, job->id, err) : status;
 }
 
-/* A failed job again: its failed tasks start where they stand, parked trials get their attempts back. */
+/* A failed job again: its failed tasks start where they stand, parked trials get their attempts
+ * back. */
 static enum gk_status verb_retry(struct request *r, struct gk_err *err)
 {
     int64_t id;
     struct gk_json *row = NULL;
     enum gk_status status = need_job(r, &id, &row, err);
     enum job_state state = JOB_DONE;
-    if (status == GK_OK && (job_find(r->core, id) || !job_state_from(gk_json_get_string(row, "state", ""), &state) || state != JOB_FAILED)) {
-        status = gk_fail(err, GK_CONFLICT, "retry: job %" PRId64 " is %s; only a failed one can be tried again", id,
+    if (status == GK_OK &&
+        (job_find(r->core, id) || !job_state_from(gk_json_get_string(row, "state", ""), &state) ||
+         state != JOB_FAILED)) {
+        status = gk_fail(err, GK_CONFLICT,
+                         "retry: job %" PRId64 " is %s; only a failed one can be tried again", id,
                          gk_json_get_string(row, "state", ""));
     }
     if (status == GK_OK) {
@@ -341,7 +373,8 @@ static enum gk_status verb_retry(struct request *r, struct gk_err *err)
         if (job->tasks[t].state == TASK_FAILED) {
             job->tasks[t].attempt = 0;
             status = gk_db_unpark(r->core->db, job->tasks[t].id, err);
-            status = status == GK_OK ? task_move(r->core, &job->tasks[t], TASK_WAITING, NULL, err) : status;
+            status = status == GK_OK ? task_move(r->core, &job->tasks[t], TASK_WAITING, NULL, err)
+                                     : status;
         }
     }
     if (status == GK_OK) {
@@ -363,45 +396,56 @@ static enum gk_status verb_trials(struct request *r, struct gk_err *err)
     enum gk_status status = need_job(r, &id, &row, err);
     gk_json_free(row);
     if (status == GK_OK) {
-        status = gk_db_list_trials(r->core->db, id, gk_json_get_bool(r->body, "failed", false), cursor_of(r), &page, err);
+        status = gk_db_list_trials(r->core->db, id, gk_json_get_bool(r->body, "failed", false),
+                                   cursor_of(r), &page, err);
     }
     return merge(r, page, status, err);
 }
 
-/* A pick whose identity is not today's: another template hash, another NVRTC on the workers of its arch. */
+/* A pick whose identity is not today's: another template hash, another NVRTC on the workers of its
+ * arch. */
 static enum gk_status mark_stale(struct gk_core *core, struct gk_json *row, struct gk_err *err)
 {
     char hash[GK_HASH_TEXT_SIZE];
-    enum gk_status status = gk_db_template_hash(core->db, gk_json_get_string(row, "op", ""),
-                                                gk_json_get_string(row, "template", ""), hash, NULL);
+    enum gk_status status =
+        gk_db_template_hash(core->db, gk_json_get_string(row, "op", ""),
+                            gk_json_get_string(row, "template", ""), hash, NULL);
     if (is_store_failure(status)) {
         return gk_fail(err, status, "template hashes");
     }
-    const char *why = status == GK_OK && strcmp(hash, gk_json_get_string(row, "template_hash", "")) != 0 ? "template" : NULL;
+    const char *why =
+        status == GK_OK && strcmp(hash, gk_json_get_string(row, "template_hash", "")) != 0
+            ? "template"
+            : NULL;
     for (uint32_t s = 0; !why && s < core->session_count; s++) {
         const struct session *session = core->sessions[s];
         for (uint32_t d = 0; d < session->device_count; d++) {
-            if (session->nvrtc[0] && strcmp(session->devices[d].props.arch, gk_json_get_string(row, "arch", "")) == 0 &&
+            if (session->nvrtc[0] &&
+                strcmp(session->devices[d].props.arch, gk_json_get_string(row, "arch", "")) == 0 &&
                 strcmp(session->nvrtc, gk_json_get_string(row, "nvrtc", "")) != 0) {
                 why = "nvrtc";
             }
         }
     }
-    bool ok = gk_json_set_bool(row, "stale", why != NULL) && (!why || gk_json_set_string(row, "stale_because", why)) &&
+    bool ok = gk_json_set_bool(row, "stale", why != NULL) &&
+              (!why || gk_json_set_string(row, "stale_because", why)) &&
               gk_json_set_int(row, "tie_count", (int64_t)gk_json_count(gk_json_get(row, "ties"))) &&
-              gk_json_set_int(row, "age_ms", (int64_t)core->wall_ms - gk_json_get_int(row, "confirmed_ms", 0));
+              gk_json_set_int(row, "age_ms",
+                              (int64_t)core->wall_ms - gk_json_get_int(row, "confirmed_ms", 0));
     return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
 static enum gk_status list_picks(struct request *r, const char *op, struct gk_err *err)
 {
     struct gk_json *page = NULL;
-    enum gk_status status = gk_db_list_picks(r->core->db, op, gk_json_get_string(r->body, "arch", NULL),
-                                             gk_json_get_string(r->body, "gpu", NULL), gk_json_get_int(r->body, "job", 0),
-                                             cursor_of(r), &page, err);
+    enum gk_status status =
+        gk_db_list_picks(r->core->db, op, gk_json_get_string(r->body, "arch", NULL),
+                         gk_json_get_string(r->body, "gpu", NULL),
+                         gk_json_get_int(r->body, "job", 0), cursor_of(r), &page, err);
     struct gk_json *rows = status == GK_OK ? gk_json_get_mutable(page, "rows") : NULL;
     for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
-        status = mark_stale(r->core, (struct gk_json *)(uintptr_t)gk_json_at(rows, i), err); /* ours, not lent */
+        status = mark_stale(r->core, (struct gk_json *)(uintptr_t)gk_json_at(rows, i),
+                            err); /* ours, not lent */
     }
     return merge(r, page, status, err);
 }
@@ -411,12 +455,15 @@ static enum gk_status verb_best(struct request *r, struct gk_err *err)
     return list_picks(r, gk_json_get_string(r->body, "op", NULL), err);
 }
 
-/* Rows of one op a call keep the cursor simple: `ops` with several names is asked one by one by the client. */
+/* Rows of one op a call keep the cursor simple: `ops` with several names is asked one by one by the
+ * client. */
 static enum gk_status verb_export_data(struct request *r, struct gk_err *err)
 {
     const struct gk_json *ops = gk_json_get(r->body, "ops");
     if (gk_json_count(ops) > 1) {
-        return gk_fail(err, GK_INPUT, "export_data: %zu ops; ask for one at a time, or for all without ops", gk_json_count(ops));
+        return gk_fail(err, GK_INPUT,
+                       "export_data: %zu ops; ask for one at a time, or for all without ops",
+                       gk_json_count(ops));
     }
     enum gk_status status = list_picks(r, gk_json_string(gk_json_at(ops, 0), NULL), err);
     struct gk_json *bundles = gk_json_new_object();
@@ -453,7 +500,8 @@ static enum gk_status verb_workers(struct request *r, struct gk_err *err)
 
 static enum gk_status verb_db(struct request *r, struct gk_err *err)
 {
-    const char *action = gk_json_get_string(r->body, "action", ""), *path = gk_json_get_string(r->body, "path", "");
+    const char *action = gk_json_get_string(r->body, "action", ""),
+               *path = gk_json_get_string(r->body, "path", "");
     struct gk_json *report = NULL;
     enum gk_status status;
     if (strcmp(action, "check") == 0) {
@@ -464,17 +512,24 @@ static enum gk_status verb_db(struct request *r, struct gk_err *err)
         int64_t days;
         status = gk_json_need_int(r->body, "days", 0, 36500, &days, "db prune", err);
         uint64_t span = status == GK_OK ? (uint64_t)days * 86400000u : 0;
-        status = status == GK_OK ? gk_db_prune(r->core->db, r->core->wall_ms - span, &report, err) : status;
+        status = status == GK_OK ? gk_db_prune(r->core->db, r->core->wall_ms - span, &report, err)
+                                 : status;
         return merge(r, report, status, err);
     }
     if (strcmp(action, "backup") == 0) {
         if (path[0] != '/') {
-            return gk_fail(err, GK_INPUT, "db backup: path '%s' must be absolute (the daemon has its own folder)", path);
+            return gk_fail(err, GK_INPUT,
+                           "db backup: path '%s' must be absolute (the daemon has its own folder)",
+                           path);
         }
         struct gk_err why = {0};
-        status = gk_db_backup(r->core->db, path, gk_json_get_bool(r->body, "no_samples", false), &why);
+        status =
+            gk_db_backup(r->core->db, path, gk_json_get_bool(r->body, "no_samples", false), &why);
         /* What fails there is the target's disk, not the store's. */
-        return status == GK_OK ? GK_OK : gk_fail(err, status == GK_IO || status == GK_FULL ? GK_INPUT : status, "%s", why.text);
+        return status == GK_OK
+                   ? GK_OK
+                   : gk_fail(err, status == GK_IO || status == GK_FULL ? GK_INPUT : status, "%s",
+                             why.text);
     }
     return gk_fail(err, GK_INPUT, "db: action '%s'; there are check, backup and prune", action);
 }
@@ -482,18 +537,24 @@ static enum gk_status verb_db(struct request *r, struct gk_err *err)
 static enum gk_status verb_stop(struct request *r, struct gk_err *err)
 {
     r->core->stopping = true;
-    return gk_json_set_int(r->reply, "pid", r->core->pid) ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    return gk_json_set_int(r->reply, "pid", r->core->pid) ? GK_OK
+                                                          : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
 static const struct {
     const char *name;
     enum gk_status (*run)(struct request *r, struct gk_err *err);
 } VERBS[] = {
-    {"status", verb_status},     {"blob_have", verb_blob_have}, {"blob_put", verb_blob_put}, {"blob_get", verb_blob_get},
-    {"submit", verb_submit},     {"jobs", verb_jobs},           {"show", verb_show},         {"watch", verb_watch},
-    {"cancel", verb_cancel},     {"pause", verb_pause},         {"resume", verb_resume},     {"retry", verb_retry},
-    {"finish", verb_finish},     {"trials", verb_trials},       {"best", verb_best},         {"export_data", verb_export_data},
-    {"workers", verb_workers},   {"db", verb_db},               {"stop", verb_stop},
+    {"status", verb_status},     {"blob_have", verb_blob_have},
+    {"blob_put", verb_blob_put}, {"blob_get", verb_blob_get},
+    {"submit", verb_submit},     {"jobs", verb_jobs},
+    {"show", verb_show},         {"watch", verb_watch},
+    {"cancel", verb_cancel},     {"pause", verb_pause},
+    {"resume", verb_resume},     {"retry", verb_retry},
+    {"finish", verb_finish},     {"trials", verb_trials},
+    {"best", verb_best},         {"export_data", verb_export_data},
+    {"workers", verb_workers},   {"db", verb_db},
+    {"stop", verb_stop},
 };
 
 static enum gk_status run_verb(struct request *r, struct gk_err *err)
@@ -507,7 +568,8 @@ static enum gk_status run_verb(struct request *r, struct gk_err *err)
         }
         gk_buf_printf(&names, "%s%s", i ? " " : "", VERBS[i].name);
     }
-    enum gk_status status = gk_fail(err, GK_PROTOCOL, "verb '%.60s'; there are %s", verb, gk_buf_text(&names));
+    enum gk_status status =
+        gk_fail(err, GK_PROTOCOL, "verb '%.60s'; there are %s", verb, gk_buf_text(&names));
     gk_buf_fini(&names);
     return status;
 }
@@ -516,7 +578,11 @@ enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err)
 {
     struct gk_err why = {0};
-    struct request r = {.core = core, .peer = peer, .message = message, .body = message->body, .reply = gk_json_new_object()};
+    struct request r = {.core = core,
+                        .peer = peer,
+                        .message = message,
+                        .body = message->body,
+                        .reply = gk_json_new_object()};
     uint32_t watchers = core->watcher_count;
     enum gk_status status = r.reply ? run_verb(&r, &why) : gk_fail(&why, GK_NOMEM, "out of memory");
     if (is_store_failure(status)) {
@@ -570,7 +636,8 @@ enum gk_status watchers_step(struct gk_core *core, struct gk_err *err)
         struct gk_json *rows = NULL;
         bool alive = !watcher->stale;
         if (alive) {
-            enum gk_status status = gk_db_events(core->db, watcher->job, watcher->after, &rows, err);
+            enum gk_status status =
+                gk_db_events(core->db, watcher->job, watcher->after, &rows, err);
             if (status != GK_OK) {
                 return status;
             }

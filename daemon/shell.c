@@ -1,7 +1,7 @@
 /*
- * See shell.h. One tick: take what is there (bounded), step the core, one COMMIT, then send. A tick that
- * cannot be stored sends nothing; a full disk makes a new core from the store as it is, any other failure ends the program,
- * and the next start recovers.
+ * See shell.h. One tick: take what is there (bounded), step the core, one COMMIT, then send. A tick
+ * that cannot be stored sends nothing; a full disk makes a new core from the store as it is, any
+ * other failure ends the program, and the next start recovers.
  */
 #include "daemon/shell.h"
 
@@ -24,7 +24,8 @@
 #include "daemon/lock.h"
 
 #define MESSAGES_A_TICK 256
-#define IDLE_CHECKPOINT_NS (UINT64_C(2) * 1000000000) /* nothing came for so long: the WAL moves into the file */
+#define IDLE_CHECKPOINT_NS                                                                         \
+    (UINT64_C(2) * 1000000000) /* nothing came for so long: the WAL moves into the file */
 
 struct shell {
     const struct gk_shell_options *options;
@@ -88,13 +89,17 @@ static void store_failed(struct shell *shell, enum gk_status status, const struc
         return;
     }
     if (!shell->full) {
-        (void)fprintf(stderr, "gktuned: the disk is full: %s; nothing is lost, no new work is taken until there is room\n", why->text);
+        (void)fprintf(stderr,
+                      "gktuned: the disk is full: %s; nothing is lost, no new work is taken until "
+                      "there is room\n",
+                      why->text);
     }
     shell->full = true;
     struct gk_err err = {0};
     struct gk_core *old = shell->core;
     shell->core = NULL;
-    enum gk_status made = make_core(shell, &err); /* workers are told that their session is gone and come back with HELLO */
+    enum gk_status made = make_core(
+        shell, &err); /* workers are told that their session is gone and come back with HELLO */
     gk_core_destroy(old);
     if (made != GK_OK) {
         end(shell, made, &err);
@@ -129,18 +134,27 @@ static void metrics(struct shell *shell)
         const char *name, *kind;
         double value;
     } rows[] = {
-        {"messages_total", "counter", (double)c.messages},   {"malformed_total", "counter", (double)c.malformed},
-        {"errors_sent_total", "counter", (double)c.errors_sent}, {"results_total", "counter", (double)c.results},
-        {"duplicate_results_total", "counter", (double)c.duplicates}, {"stale_results_total", "counter", (double)c.stale},
-        {"leases_total", "counter", (double)c.leases},       {"leases_expired_total", "counter", (double)c.expired},
-        {"trials_parked_total", "counter", (double)c.parked}, {"picks_total", "counter", (double)c.picks},
-        {"workers", "gauge", c.sessions},                    {"jobs_open", "gauge", c.open_jobs},
-        {"leases_held", "gauge", c.held_leases},             {"watchers", "gauge", c.watchers},
-        {"epoch", "gauge", (double)shell->epoch},            {"disk_full", "gauge", shell->full},
+        {"messages_total", "counter", (double)c.messages},
+        {"malformed_total", "counter", (double)c.malformed},
+        {"errors_sent_total", "counter", (double)c.errors_sent},
+        {"results_total", "counter", (double)c.results},
+        {"duplicate_results_total", "counter", (double)c.duplicates},
+        {"stale_results_total", "counter", (double)c.stale},
+        {"leases_total", "counter", (double)c.leases},
+        {"leases_expired_total", "counter", (double)c.expired},
+        {"trials_parked_total", "counter", (double)c.parked},
+        {"picks_total", "counter", (double)c.picks},
+        {"workers", "gauge", c.sessions},
+        {"jobs_open", "gauge", c.open_jobs},
+        {"leases_held", "gauge", c.held_leases},
+        {"watchers", "gauge", c.watchers},
+        {"epoch", "gauge", (double)shell->epoch},
+        {"disk_full", "gauge", shell->full},
         {"busy_seconds_total", "counter", (double)shell->busy_ns / 1e9},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(rows); i++) {
-        gk_buf_printf(&text, "# TYPE gktuned_%s %s\ngktuned_%s %.17g\n", rows[i].name, rows[i].kind, rows[i].name, rows[i].value);
+        gk_buf_printf(&text, "# TYPE gktuned_%s %s\ngktuned_%s %.17g\n", rows[i].name, rows[i].kind,
+                      rows[i].name, rows[i].value);
     }
     gk_http_publish(shell->http, true, gk_buf_text(&text));
     gk_buf_fini(&text);
@@ -223,7 +237,8 @@ static void on_ready(void *context)
         }
         any = true;
         if (status == GK_OK) {
-            status = gk_core_message(shell->core, &peer, &message, now_ns(shell), wall_ms(shell), &err);
+            status =
+                gk_core_message(shell->core, &peer, &message, now_ns(shell), wall_ms(shell), &err);
             gk_message_fini(&message);
             if (status != GK_OK) {
                 store_failed(shell, status, &err);
@@ -277,9 +292,11 @@ static enum gk_status start_handles(struct shell *shell, struct gk_err *err)
     for (size_t i = 0; status == GK_OK && i < GK_ARRAY_COUNT(numbers); i++) {
         status = uv_status(uv_signal_init(&shell->loop, &shell->signals[i]), "signal", err);
         shell->signals[i].data = shell;
-        /* Ctrl-C of the command's terminal reaches a private daemon too: its parent decides when it ends. */
+        /* Ctrl-C of the command's terminal reaches a private daemon too: its parent decides when it
+         * ends. */
         if (status == GK_OK && !(shell->options->is_private && numbers[i] == SIGINT)) {
-            status = uv_status(uv_signal_start(&shell->signals[i], on_signal, numbers[i]), "signal", err);
+            status = uv_status(uv_signal_start(&shell->signals[i], on_signal, numbers[i]), "signal",
+                               err);
         }
     }
     if (status == GK_OK && shell->options->is_private) {
@@ -288,10 +305,12 @@ static enum gk_status start_handles(struct shell *shell, struct gk_err *err)
         shell->input.data = shell;
         shell->input_open = status == GK_OK;
         if (status == GK_OK) {
-            status = uv_status(uv_pipe_open(&shell->input, STDIN_FILENO), "--private needs a pipe on stdin", err);
+            status = uv_status(uv_pipe_open(&shell->input, STDIN_FILENO),
+                               "--private needs a pipe on stdin", err);
         }
         if (status == GK_OK) {
-            status = uv_status(uv_read_start((uv_stream_t *)&shell->input, on_alloc, on_input), "stdin", err);
+            status = uv_status(uv_read_start((uv_stream_t *)&shell->input, on_alloc, on_input),
+                               "stdin", err);
         }
     }
     if (status == GK_OK) {
@@ -304,7 +323,8 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
 {
     const struct gk_shell_options *options = shell->options;
     char *store = gk_asprintf("%s/%s", options->state_dir, GK_STATE_STORE);
-    enum gk_status status = store ? gk_db_open(store, options->may_migrate, &shell->db, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status = store ? gk_db_open(store, options->may_migrate, &shell->db, err)
+                                  : gk_fail(err, GK_NOMEM, "out of memory");
     free(store);
     if (status == GK_OK) {
         status = gk_db_start(shell->db, &shell->epoch, err);
@@ -325,7 +345,8 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
         status = gk_link_bind(options->endpoint, &shell->link, err);
     }
     if (status == GK_OK) {
-        status = gk_lock_write(options->lock_fd, getpid(), gk_link_endpoint(shell->link), shell->epoch, err);
+        status = gk_lock_write(options->lock_fd, getpid(), gk_link_endpoint(shell->link),
+                               shell->epoch, err);
     }
     return status == GK_OK ? start_handles(shell, err) : status;
 }
@@ -358,7 +379,8 @@ static void stop(struct shell *shell)
     gk_core_destroy(shell->core);
     gk_blobs_destroy(shell->blobs);
     if (shell->db && shell->result == GK_OK) {
-        (void)gk_db_checkpoint(shell->db, true, NULL); /* recovered from the WAL at the next start otherwise */
+        (void)gk_db_checkpoint(shell->db, true,
+                               NULL); /* recovered from the WAL at the next start otherwise */
     }
     gk_db_close(shell->db);
 }
@@ -377,11 +399,13 @@ enum gk_status gk_shell_run(const struct gk_shell_options *options, struct gk_er
         look_at_disk(shell, now_ns(shell));
         finish_tick(shell);
         if (printf("ready %s\n", gk_link_endpoint(shell->link)) < 0 || fflush(stdout) != 0) {
-            end(shell, GK_CLOSED, &(struct gk_err){.status = GK_CLOSED, .text = "nobody reads our stdout"});
+            end(shell, GK_CLOSED,
+                &(struct gk_err){.status = GK_CLOSED, .text = "nobody reads our stdout"});
         }
     }
     if (shell->result == GK_OK) {
-        (void)uv_run(&shell->loop, UV_RUN_DEFAULT); /* ends by uv_stop: handles are left on purpose */
+        (void)uv_run(&shell->loop,
+                     UV_RUN_DEFAULT); /* ends by uv_stop: handles are left on purpose */
     }
     stop(shell);
     enum gk_status status = shell->result;

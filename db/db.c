@@ -1,6 +1,7 @@
 /*
- * Opening, closing, committing. The order of the pragmas matters: EXCLUSIVE before the first access in WAL mode, so
- * that no shared-memory file and no second connection can exist (the system's SQLite has a WAL race with two).
+ * Opening, closing, committing. The order of the pragmas matters: EXCLUSIVE before the first access
+ * in WAL mode, so that no shared-memory file and no second connection can exist (the system's
+ * SQLite has a WAL race with two).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,10 +20,10 @@ enum gk_status db_fail(struct gk_db *db, int rc, const char *doing, struct gk_er
         int code;
         enum gk_status status;
     } map[] = {
-        {SQLITE_FULL, GK_FULL},     {SQLITE_IOERR, GK_IO},        {SQLITE_CANTOPEN, GK_IO},
-        {SQLITE_READONLY, GK_IO},   {SQLITE_PERM, GK_IO},         {SQLITE_BUSY, GK_BUSY},
-        {SQLITE_LOCKED, GK_BUSY},   {SQLITE_CORRUPT, GK_CORRUPT}, {SQLITE_NOTADB, GK_CORRUPT},
-        {SQLITE_NOMEM, GK_NOMEM},   {SQLITE_CONSTRAINT, GK_EXISTS},
+        {SQLITE_FULL, GK_FULL},   {SQLITE_IOERR, GK_IO},          {SQLITE_CANTOPEN, GK_IO},
+        {SQLITE_READONLY, GK_IO}, {SQLITE_PERM, GK_IO},           {SQLITE_BUSY, GK_BUSY},
+        {SQLITE_LOCKED, GK_BUSY}, {SQLITE_CORRUPT, GK_CORRUPT},   {SQLITE_NOTADB, GK_CORRUPT},
+        {SQLITE_NOMEM, GK_NOMEM}, {SQLITE_CONSTRAINT, GK_EXISTS},
     };
     enum gk_status status = GK_INTERNAL;
     for (size_t i = 0; i < GK_ARRAY_COUNT(map); i++) {
@@ -76,7 +77,9 @@ enum gk_status db_prepare(struct gk_db *db, const char *sql, sqlite3_stmt **stat
 enum gk_status db_begin(struct gk_db *db, struct gk_err *err)
 {
     if (db->broken) {
-        return gk_fail(err, GK_IO, "store %s: an earlier input or output error; nothing is written any more", db->path);
+        return gk_fail(err, GK_IO,
+                       "store %s: an earlier input or output error; nothing is written any more",
+                       db->path);
     }
     if (db->in_transaction) {
         return GK_OK;
@@ -114,7 +117,8 @@ enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err)
 void gk_db_rollback(struct gk_db *db)
 {
     if (db->in_transaction && !sqlite3_get_autocommit(db->handle)) {
-        (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL); /* nothing left to do if it fails */
+        (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL,
+                           NULL); /* nothing left to do if it fails */
     }
     db->in_transaction = false;
 }
@@ -149,9 +153,15 @@ static enum gk_status harden(struct gk_db *db, struct gk_err *err)
     (void)sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, 64 << 20);
     (void)sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 1);
     static const char *const pragmas[] = {
-        "PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",   "PRAGMA synchronous=FULL",
-        "PRAGMA cell_size_check=ON",     "PRAGMA mmap_size=0",        "PRAGMA wal_autocheckpoint=0",
-        "PRAGMA foreign_keys=ON",        "PRAGMA temp_store=MEMORY",  "PRAGMA cache_size=-16384",
+        "PRAGMA locking_mode=EXCLUSIVE",
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA synchronous=FULL",
+        "PRAGMA cell_size_check=ON",
+        "PRAGMA mmap_size=0",
+        "PRAGMA wal_autocheckpoint=0",
+        "PRAGMA foreign_keys=ON",
+        "PRAGMA temp_store=MEMORY",
+        "PRAGMA cache_size=-16384",
         "PRAGMA journal_size_limit=67108864",
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(pragmas); i++) {

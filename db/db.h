@@ -1,15 +1,16 @@
 /*
  * The store: one SQLite file in WAL mode through exactly one connection.
  *
- * Everything that gktune knows durably goes through these verbs; no SQL leaves this folder. Rows go in and
- * come out as JSON objects whose members are the columns (db/README.md lists them), so that a listing is what a
- * reply carries. A write opens the transaction of the tick; gk_db_commit() ends it, and nothing may be told to
- * anybody before it returned GK_OK. One thread.
+ * Everything that gktune knows durably goes through these verbs; no SQL leaves this folder. Rows go
+ * in and come out as JSON objects whose members are the columns (db/README.md lists them), so that
+ * a listing is what a reply carries. A write opens the transaction of the tick; gk_db_commit() ends
+ * it, and nothing may be told to anybody before it returned GK_OK. One thread.
  *
- * Errors: GK_FULL when the disk is full: the transaction is gone, the store is as before and goes on
- * reading. GK_IO after a failed read, write or fsync: the kernel may have dropped pages, so nothing is retried;
- * every later write fails too and the program has to end and recover at its next start. GK_CORRUPT, GK_BUSY
- * (another process holds the file), GK_VERSION (a newer schema, or an older one that may not be migrated).
+ * Errors: GK_FULL when the disk is full: the transaction is gone, the store is as before and goes
+ * on reading. GK_IO after a failed read, write or fsync: the kernel may have dropped pages, so
+ * nothing is retried; every later write fails too and the program has to end and recover at its
+ * next start. GK_CORRUPT, GK_BUSY (another process holds the file), GK_VERSION (a newer schema, or
+ * an older one that may not be migrated).
  */
 #ifndef GK_DB_DB_H
 #define GK_DB_DB_H
@@ -19,12 +20,13 @@
 
 struct gk_db;
 
-/* Opens or makes the store; ":memory:" for tests. may_migrate false: an older schema is GK_VERSION. */
+/* Opens or makes the store; ":memory:" for tests. may_migrate false: an older schema is GK_VERSION.
+ */
 enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
                           struct gk_err *err);
 void gk_db_close(struct gk_db *db); /* rolls back what was not committed; checkpoints */
 
-bool gk_db_is_dirty(const struct gk_db *db); /* a transaction is open */
+bool gk_db_is_dirty(const struct gk_db *db);                       /* a transaction is open */
 enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err); /* GK_OK without a transaction */
 void gk_db_rollback(struct gk_db *db);
 /* Moves the WAL into the file: when idle, or when it is larger than 16 MB. */
@@ -65,8 +67,7 @@ enum gk_status gk_db_task_update(struct gk_db *db, int64_t task, const struct gk
 enum gk_status gk_db_tasks_of(struct gk_db *db, int64_t job, struct gk_json **rows_out,
                               struct gk_err *err);
 enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
-                               const struct gk_json *body, int64_t *event_out,
-                               struct gk_err *err);
+                               const struct gk_json *body, int64_t *event_out, struct gk_err *err);
 /* At most 500 events after `after`: [{job event kind at_ms body}]. */
 enum gk_status gk_db_events(struct gk_db *db, int64_t job, int64_t after, struct gk_json **rows_out,
                             struct gk_err *err);
@@ -76,7 +77,8 @@ enum gk_status gk_db_trial_insert(struct gk_db *db, const struct gk_json *trial,
                                   struct gk_err *err);
 enum gk_status gk_db_trial_update(struct gk_db *db, int64_t trial, const struct gk_json *changes,
                                   struct gk_err *err);
-/* Stores what happened: record without samples and environment in the row, these two apart; ends the lease. */
+/* Stores what happened: record without samples and environment in the row, these two apart; ends
+ * the lease. */
 enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token, uint64_t wall_ms,
                                   const char *state, const struct gk_json *record,
                                   struct gk_err *err);
@@ -85,7 +87,8 @@ enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, struct gk_json **
                                struct gk_err *err);
 enum gk_status gk_db_trial_get(struct gk_db *db, int64_t trial, struct gk_json **trial_out,
                                struct gk_err *err);
-/* A recorded trial of the same identity (config id, problem, arch, gpu, policy, nvrtc); GK_NOT_FOUND. */
+/* A recorded trial of the same identity (config id, problem, arch, gpu, policy, nvrtc);
+ * GK_NOT_FOUND. */
 enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t problem,
                                 const char *arch, const char *gpu, const char *policy,
                                 const char *nvrtc, struct gk_json **trial_out, struct gk_err *err);
@@ -97,7 +100,8 @@ enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *
 /* The trial or pass that a token has recorded; GK_NOT_FOUND. */
 enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pass,
                                     struct gk_err *err);
-enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease, struct gk_err *err);
+enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
+                                  struct gk_err *err);
 enum gk_status gk_db_lease_delete(struct gk_db *db, int64_t token, struct gk_err *err);
 enum gk_status gk_db_leases(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
 
@@ -111,7 +115,8 @@ enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json *
 enum gk_status gk_db_pick_put(struct gk_db *db, const struct gk_json *pick, struct gk_err *err);
 enum gk_status gk_db_pick_get(struct gk_db *db, int64_t problem, const char *arch, const char *gpu,
                               const char *policy, struct gk_json **pick_out, struct gk_err *err);
-/* Configs picked for other problems of the op on this arch and gpu: [{problem_text config}], newest first. */
+/* Configs picked for other problems of the op on this arch and gpu: [{problem_text config}], newest
+ * first. */
 enum gk_status gk_db_pick_neighbours(struct gk_db *db, const char *op, const char *arch,
                                      const char *gpu, const char *policy, int64_t limit,
                                      struct gk_json **rows_out, struct gk_err *err);
@@ -155,9 +160,11 @@ enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct
 /* A copy by the backup interface on the same handle; the target must not exist. */
 enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
                             struct gk_err *err);
-/* Makes a store of a backup: checks it and copies it to path, which must not exist. No handle is open. */
+/* Makes a store of a backup: checks it and copies it to path, which must not exist. No handle is
+ * open. */
 enum gk_status gk_db_restore(const char *backup, const char *path, struct gk_err *err);
-/* Deletes ended jobs' trials, samples, passes and events older than before_ms, never what a pick rests on. */
+/* Deletes ended jobs' trials, samples, passes and events older than before_ms, never what a pick
+ * rests on. */
 enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json **report_out,
                            struct gk_err *err);
 

@@ -21,7 +21,8 @@ static void report(struct gk_json *problems, const char *format, ...)
     (void)gk_vfail(&text, GK_CORRUPT, format, ap); /* the box is a bounded buffer here */
     va_end(ap);
     if (gk_json_count(problems) < CHECK_PROBLEMS_MAX) {
-        (void)gk_json_push(problems, gk_json_new_string(text.text)); /* one message less when out of memory */
+        (void)gk_json_push(problems,
+                           gk_json_new_string(text.text)); /* one message less when out of memory */
     }
 }
 
@@ -59,8 +60,10 @@ static enum gk_status check_hashes(struct gk_db *db, struct gk_json *problems, i
     for (;;) {
         struct gk_json *rows = NULL;
         enum gk_status status = db_rows(
-            db, err, &rows, "SELECT trial,task,config_id,state,stage,failure,time_ns,record,row_hash FROM trials"
-                            " WHERE trial>?1 AND state='recorded' ORDER BY trial LIMIT 500", "i", cursor);
+            db, err, &rows,
+            "SELECT trial,task,config_id,state,stage,failure,time_ns,record,row_hash FROM trials"
+            " WHERE trial>?1 AND state='recorded' ORDER BY trial LIMIT 500",
+            "i", cursor);
         if (status != GK_OK) {
             return status;
         }
@@ -85,17 +88,24 @@ static enum gk_status check_hashes(struct gk_db *db, struct gk_json *problems, i
 static enum gk_status check_counters(struct gk_db *db, struct gk_json *problems, struct gk_err *err)
 {
     struct gk_json *rows = NULL;
-    enum gk_status status = db_rows(
-        db, err, &rows, "SELECT j.job AS job, j.trials AS trials, j.failed AS failed, j.pruned AS pruned, r.n AS n, r.bad AS bad"
-                        " FROM (SELECT *, (SELECT count(*) FROM events e WHERE e.job=jobs.job AND e.kind='pruned') AS pruned FROM jobs) j"
-                        " LEFT JOIN (SELECT job, count(*) AS n, sum(failure<>'none') AS bad FROM trials"
-                        " WHERE state='recorded' GROUP BY job) r USING(job) WHERE j.pruned=0 AND"
-                        " (j.trials<>coalesce(r.n,0) OR j.failed<>coalesce(r.bad,0))", "");
+    enum gk_status status =
+        db_rows(db, err, &rows,
+                "SELECT j.job AS job, j.trials AS trials, j.failed AS failed, j.pruned AS pruned, "
+                "r.n AS n, r.bad AS bad"
+                " FROM (SELECT *, (SELECT count(*) FROM events e WHERE e.job=jobs.job AND "
+                "e.kind='pruned') AS pruned FROM jobs) j"
+                " LEFT JOIN (SELECT job, count(*) AS n, sum(failure<>'none') AS bad FROM trials"
+                " WHERE state='recorded' GROUP BY job) r USING(job) WHERE j.pruned=0 AND"
+                " (j.trials<>coalesce(r.n,0) OR j.failed<>coalesce(r.bad,0))",
+                "");
     for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
         const struct gk_json *row = gk_json_at(rows, i);
-        report(problems, "job %" PRId64 ": counts %" PRId64 " trials, %" PRId64 " failed; the table holds %" PRId64 " and %" PRId64,
-               gk_json_get_int(row, "job", 0), gk_json_get_int(row, "trials", 0), gk_json_get_int(row, "failed", 0),
-               gk_json_get_int(row, "n", 0), gk_json_get_int(row, "bad", 0));
+        report(problems,
+               "job %" PRId64 ": counts %" PRId64 " trials, %" PRId64
+               " failed; the table holds %" PRId64 " and %" PRId64,
+               gk_json_get_int(row, "job", 0), gk_json_get_int(row, "trials", 0),
+               gk_json_get_int(row, "failed", 0), gk_json_get_int(row, "n", 0),
+               gk_json_get_int(row, "bad", 0));
     }
     gk_json_free(rows);
     return status;
@@ -125,8 +135,9 @@ enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct
         status = GK_OK;
     }
     bool good = gk_json_count(problems) == 0;
-    if (status == GK_OK && (!gk_json_set_bool(out, "ok", good) || !gk_json_set_int(out, "trials_checked", count) ||
-                            !gk_json_set(out, "problems", gk_json_copy(problems)))) {
+    if (status == GK_OK &&
+        (!gk_json_set_bool(out, "ok", good) || !gk_json_set_int(out, "trials_checked", count) ||
+         !gk_json_set(out, "problems", gk_json_copy(problems)))) {
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }
     gk_json_free(problems);
@@ -148,10 +159,12 @@ static enum gk_status refuse_existing(const char *path, struct gk_err *err)
 }
 
 /* Copies the whole of `from` into a new file and makes it durable. */
-static enum gk_status copy_to(struct gk_db *db, const char *path, bool no_samples, struct gk_err *err)
+static enum gk_status copy_to(struct gk_db *db, const char *path, bool no_samples,
+                              struct gk_err *err)
 {
     sqlite3 *target = NULL;
-    int rc = sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL);
+    int rc = sqlite3_open_v2(
+        path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_backup *backup = sqlite3_backup_init(target, "main", db->handle, "main");
         if (backup) {
@@ -169,8 +182,8 @@ static enum gk_status copy_to(struct gk_db *db, const char *path, bool no_sample
     }
     enum gk_status status = GK_OK;
     if (rc != SQLITE_OK) {
-        status = gk_fail(err, (rc & 0xff) == SQLITE_FULL ? GK_FULL : GK_IO, "backup to %s: %s", path,
-                         target ? sqlite3_errmsg(target) : sqlite3_errstr(rc));
+        status = gk_fail(err, (rc & 0xff) == SQLITE_FULL ? GK_FULL : GK_IO, "backup to %s: %s",
+                         path, target ? sqlite3_errmsg(target) : sqlite3_errstr(rc));
     }
     (void)sqlite3_close(target); /* no statement is open */
     if (status != GK_OK) {
@@ -220,31 +233,39 @@ enum gk_status gk_db_restore(const char *backup, const char *path, struct gk_err
 enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json **report_out,
                            struct gk_err *err)
 {
-    /* Trials of ended jobs that no pick came from; a mark in the job's events says why its counters are larger. */
-    static const char doomed[] = "job IN (SELECT job FROM jobs WHERE ended_ms IS NOT NULL AND ended_ms<?1)"
-                                 " AND trial NOT IN (SELECT trial FROM picks)";
+    /* Trials of ended jobs that no pick came from; a mark in the job's events says why its counters
+     * are larger. */
+    static const char doomed[] =
+        "job IN (SELECT job FROM jobs WHERE ended_ms IS NOT NULL AND ended_ms<?1)"
+        " AND trial NOT IN (SELECT trial FROM picks)";
     struct gk_buf sql = {0};
     int64_t count = 0;
     enum gk_status status;
     gk_buf_printf(&sql, "SELECT count(*) FROM trials WHERE %s", doomed);
     status = db_int(db, err, &count, gk_buf_text(&sql), "i", (int64_t)before_ms);
     if (status == GK_OK) {
-        status = db_run(db, err, "INSERT INTO events(job,event,at_ms,kind,body) SELECT job, 1+(SELECT coalesce(max(event),0)"
-                                 " FROM events e WHERE e.job=jobs.job), ?1, 'pruned', '{}' FROM jobs WHERE ended_ms<?1"
-                                 " AND NOT EXISTS(SELECT 1 FROM events e WHERE e.job=jobs.job AND e.kind='pruned')",
-                        "i", (int64_t)before_ms);
+        status = db_run(
+            db, err,
+            "INSERT INTO events(job,event,at_ms,kind,body) SELECT job, 1+(SELECT "
+            "coalesce(max(event),0)"
+            " FROM events e WHERE e.job=jobs.job), ?1, 'pruned', '{}' FROM jobs WHERE ended_ms<?1"
+            " AND NOT EXISTS(SELECT 1 FROM events e WHERE e.job=jobs.job AND e.kind='pruned')",
+            "i", (int64_t)before_ms);
     }
     for (size_t i = 0; status == GK_OK && i < 2; i++) {
         gk_buf_reset(&sql);
-        gk_buf_puts(&sql, i == 0 ? "DELETE FROM samples WHERE trial IN (SELECT trial FROM trials WHERE "
-                                 : "DELETE FROM trials WHERE ");
+        gk_buf_puts(&sql,
+                    i == 0 ? "DELETE FROM samples WHERE trial IN (SELECT trial FROM trials WHERE "
+                           : "DELETE FROM trials WHERE ");
         gk_buf_puts(&sql, doomed);
         gk_buf_puts(&sql, i == 0 ? ")" : "");
         status = db_run(db, err, gk_buf_text(&sql), "i", (int64_t)before_ms);
     }
     if (status == GK_OK) {
-        status = db_run(db, err, "DELETE FROM passes WHERE task IN (SELECT task FROM tasks WHERE job IN"
-                                 " (SELECT job FROM jobs WHERE ended_ms<?1))", "i", (int64_t)before_ms);
+        status = db_run(db, err,
+                        "DELETE FROM passes WHERE task IN (SELECT task FROM tasks WHERE job IN"
+                        " (SELECT job FROM jobs WHERE ended_ms<?1))",
+                        "i", (int64_t)before_ms);
     }
     gk_buf_fini(&sql);
     struct gk_json *out = status == GK_OK ? gk_json_new_object() : NULL;

@@ -1,8 +1,8 @@
 /*
  * Inside of db/: the handle, prepared statements, and rows as JSON objects.
  *
- * Formats of arguments: i int64_t, r double, s const char * (NULL: SQL NULL), j const struct gk_json *
- * (strings and numbers as they are, lists and objects as canonical text, NULL: SQL NULL).
+ * Formats of arguments: i int64_t, r double, s const char * (NULL: SQL NULL), j const struct
+ * gk_json * (strings and numbers as they are, lists and objects as canonical text, NULL: SQL NULL).
  */
 #ifndef GK_DB_DB_INTERNAL_H
 #define GK_DB_DB_INTERNAL_H
@@ -12,7 +12,7 @@
 #include "db/db.h"
 
 #define DB_STATEMENTS_MAX 192 /* every statement text of this folder, and then some */
-#define DB_PAGE_ROWS 500      /* schemas/PROTOCOL.md: rows a page at most */
+#define DB_PAGE_ROWS      500 /* schemas/PROTOCOL.md: rows a page at most */
 #define DB_SCHEMA_VERSION 2
 #define DB_APPLICATION_ID 0x676b7431 /* "gkt1" */
 
@@ -28,7 +28,8 @@ struct gk_db {
     uint32_t statement_count;
 };
 
-/* The status of a result code of SQLite, with "doing" in the message. Marks the store broken on I/O errors. */
+/* The status of a result code of SQLite, with "doing" in the message. Marks the store broken on I/O
+ * errors. */
 enum gk_status db_fail(struct gk_db *db, int rc, const char *doing, struct gk_err *err);
 /* A statement from the cache, reset and without bindings. */
 enum gk_status db_prepare(struct gk_db *db, const char *sql, sqlite3_stmt **statement_out,
@@ -39,25 +40,27 @@ enum gk_status db_begin(struct gk_db *db, struct gk_err *err);
 enum gk_status db_exec(struct gk_db *db, const char *sql, struct gk_err *err);
 
 /* A write of this tick's transaction. */
-enum gk_status db_run(struct gk_db *db, struct gk_err *err, const char *sql, const char *format, ...);
-/* All rows as a list of objects: members are the columns, NULL columns are absent, columns declared JSON
- * are parsed, columns declared BOOL are truth values. */
+enum gk_status db_run(struct gk_db *db, struct gk_err *err, const char *sql, const char *format,
+                      ...);
+/* All rows as a list of objects: members are the columns, NULL columns are absent, columns declared
+ * JSON are parsed, columns declared BOOL are truth values. */
 enum gk_status db_rows(struct gk_db *db, struct gk_err *err, struct gk_json **rows_out,
                        const char *sql, const char *format, ...);
 /* The first row as an object. GK_NOT_FOUND without one. */
-enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row_out, const char *sql,
-                      const char *format, ...);
+enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row_out,
+                      const char *sql, const char *format, ...);
 /* One integer. GK_NOT_FOUND without a row. */
 enum gk_status db_int(struct gk_db *db, struct gk_err *err, int64_t *value_out, const char *sql,
                       const char *format, ...);
 /* Inserts the members of `row` that are among `columns` (space separated). */
 enum gk_status db_insert(struct gk_db *db, const char *table, const char *columns,
                          const struct gk_json *row, int64_t *id_out, struct gk_err *err);
-/* Sets the members of `changes` (GK_INTERNAL for one that is not among `columns`) where key = id. */
+/* Sets the members of `changes` (GK_INTERNAL for one that is not among `columns`) where key = id.
+ */
 enum gk_status db_update(struct gk_db *db, const char *table, const char *columns, const char *key,
                          int64_t id, const struct gk_json *changes, struct gk_err *err);
-enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at, const struct gk_json *value,
-                       struct gk_err *err);
+enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at,
+                       const struct gk_json *value, struct gk_err *err);
 /* Takes the last row off a list of one more than a page and returns its key for `next`. */
 struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key);
 

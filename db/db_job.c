@@ -4,20 +4,21 @@
 
 #include "db/db_internal.h"
 
-static const char JOB_COLUMNS[] =
-    "submit_id spec_key what ops bundle archs private_ok budget_trials budget_s strategy seed priority "
-    "policy incumbents state finishing created_ms ended_ms problems tasks done trials failed reason";
+static const char JOB_COLUMNS[] = "submit_id spec_key what ops bundle archs private_ok "
+                                  "budget_trials budget_s strategy seed priority "
+                                  "policy incumbents state finishing created_ms ended_ms problems "
+                                  "tasks done trials failed reason";
 static const char TASK_COLUMNS[] =
     "job problem arch gpu state props nvrtc hints strategy_version trials verified failed spent_ns "
     "best_ns best_config default_config incumbent round attempt verdict reason flags";
 #define TASK_SELECT                                                                                \
-    "SELECT t.*, p.op AS op, p.canonical AS canonical FROM tasks t JOIN problems p USING(problem) "
+    "SELECT t.*, p.op AS op, p.canonical AS canonical FROM tasks t JOIN problems p "               \
+    "USING(problem) "
 
 enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *err)
 {
     int64_t epoch = 0;
-    enum gk_status status =
-        db_int(db, err, &epoch, "SELECT value FROM meta WHERE key='epoch'", "");
+    enum gk_status status = db_int(db, err, &epoch, "SELECT value FROM meta WHERE key='epoch'", "");
     if (status == GK_NOT_FOUND) {
         struct gk_hash id = {0};
         char text[GK_HASH_TEXT_SIZE];
@@ -30,8 +31,10 @@ enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *
         }
     }
     if (status == GK_OK) {
-        status = db_run(db, err, "INSERT INTO meta(key,value) VALUES('epoch',?1) "
-                                 "ON CONFLICT(key) DO UPDATE SET value=?1", "i", epoch + 1);
+        status = db_run(db, err,
+                        "INSERT INTO meta(key,value) VALUES('epoch',?1) "
+                        "ON CONFLICT(key) DO UPDATE SET value=?1",
+                        "i", epoch + 1);
     }
     if (status == GK_OK) {
         status = gk_db_commit(db, err);
@@ -45,10 +48,11 @@ enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *
 enum gk_status gk_db_meta(struct gk_db *db, struct gk_json **meta_out, struct gk_err *err)
 {
     struct gk_json *meta = NULL;
-    enum gk_status status =
-        db_row(db, err, &meta, "SELECT (SELECT value FROM meta WHERE key='epoch') AS epoch,"
-                               " (SELECT value FROM meta WHERE key='next_token') AS next_token,"
-                               " (SELECT value FROM meta WHERE key='store_id') AS store_id", "");
+    enum gk_status status = db_row(db, err, &meta,
+                                   "SELECT (SELECT value FROM meta WHERE key='epoch') AS epoch,"
+                                   " (SELECT value FROM meta WHERE key='next_token') AS next_token,"
+                                   " (SELECT value FROM meta WHERE key='store_id') AS store_id",
+                                   "");
     if (status != GK_OK) {
         return status;
     }
@@ -70,7 +74,8 @@ enum gk_status gk_db_take_tokens(struct gk_db *db, int64_t count, int64_t *first
         status = db_int(db, err, &next, "SELECT value FROM meta WHERE key='next_token'", "");
     }
     if (status == GK_OK) {
-        status = db_run(db, err, "UPDATE meta SET value=?1 WHERE key='next_token'", "i", next + count);
+        status =
+            db_run(db, err, "UPDATE meta SET value=?1 WHERE key='next_token'", "i", next + count);
     }
     if (status == GK_OK) {
         *first_out = next;
@@ -85,7 +90,8 @@ enum gk_status gk_db_problem_put(struct gk_db *db, const char *op, const char *c
     char id[GK_HASH_TEXT_SIZE];
     gk_hash_hex(&hash, id);
     enum gk_status status =
-        db_run(db, err, "INSERT INTO problems(id,op,canonical) VALUES(?1,?2,?3) ON CONFLICT(id) DO NOTHING",
+        db_run(db, err,
+               "INSERT INTO problems(id,op,canonical) VALUES(?1,?2,?3) ON CONFLICT(id) DO NOTHING",
                "sss", id, op, canonical);
     return status == GK_OK
                ? db_int(db, err, problem_out, "SELECT problem FROM problems WHERE id=?1", "s", id)
@@ -108,13 +114,13 @@ enum gk_status gk_db_count(struct gk_db *db, int64_t job, int64_t task, int64_t 
                            int64_t failed, double spent_ns, struct gk_err *err)
 {
     enum gk_status status =
-        db_run(db, err, "UPDATE jobs SET trials=trials+?2, failed=failed+?3 WHERE job=?1", "iii", job,
-               trials, failed);
-    return status == GK_OK
-               ? db_run(db, err, "UPDATE tasks SET trials=trials+?2, failed=failed+?3,"
-                                 " verified=verified+?4, spent_ns=spent_ns+?5 WHERE task=?1",
-                        "iiiir", task, trials, failed, trials - failed, spent_ns)
-               : status;
+        db_run(db, err, "UPDATE jobs SET trials=trials+?2, failed=failed+?3 WHERE job=?1", "iii",
+               job, trials, failed);
+    return status == GK_OK ? db_run(db, err,
+                                    "UPDATE tasks SET trials=trials+?2, failed=failed+?3,"
+                                    " verified=verified+?4, spent_ns=spent_ns+?5 WHERE task=?1",
+                                    "iiiir", task, trials, failed, trials - failed, spent_ns)
+                           : status;
 }
 
 enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job_out,
@@ -132,8 +138,10 @@ enum gk_status gk_db_job_by_submit(struct gk_db *db, const char *submit_id,
 enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,
                                  struct gk_json **job_out, struct gk_err *err)
 {
-    return db_row(db, err, job_out, "SELECT * FROM jobs WHERE spec_key=?1 AND (?2=0 OR ended_ms IS NULL)"
-                                    " ORDER BY job DESC LIMIT 1", "si", spec_key, (int64_t)open_only);
+    return db_row(db, err, job_out,
+                  "SELECT * FROM jobs WHERE spec_key=?1 AND (?2=0 OR ended_ms IS NULL)"
+                  " ORDER BY job DESC LIMIT 1",
+                  "si", spec_key, (int64_t)open_only);
 }
 
 enum gk_status gk_db_jobs_open(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err)
@@ -165,11 +173,13 @@ enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, 
     int64_t last = 0;
     enum gk_status status = db_begin(db, err);
     if (status == GK_OK) {
-        status = db_int(db, err, &last, "SELECT coalesce(max(event),0) FROM events WHERE job=?1", "i", job);
+        status = db_int(db, err, &last, "SELECT coalesce(max(event),0) FROM events WHERE job=?1",
+                        "i", job);
     }
     if (status == GK_OK) {
-        status = db_run(db, err, "INSERT INTO events(job,event,at_ms,kind,body) VALUES(?1,?2,?3,?4,?5)",
-                        "iiisj", job, last + 1, (int64_t)wall_ms, kind, body);
+        status =
+            db_run(db, err, "INSERT INTO events(job,event,at_ms,kind,body) VALUES(?1,?2,?3,?4,?5)",
+                   "iiisj", job, last + 1, (int64_t)wall_ms, kind, body);
     }
     if (status == GK_OK) {
         *event_out = last + 1;
@@ -180,50 +190,56 @@ enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, 
 enum gk_status gk_db_events(struct gk_db *db, int64_t job, int64_t after, struct gk_json **rows_out,
                             struct gk_err *err)
 {
-    return db_rows(db, err, rows_out, "SELECT job,event,kind,at_ms,body FROM events WHERE job=?1 AND event>?2"
-                                      " ORDER BY event LIMIT 500", "ii", job, after);
+    return db_rows(db, err, rows_out,
+                   "SELECT job,event,kind,at_ms,body FROM events WHERE job=?1 AND event>?2"
+                   " ORDER BY event LIMIT 500",
+                   "ii", job, after);
 }
 
 enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, uint64_t wall_ms,
                                 int64_t *worker_out, struct gk_err *err)
 {
     const char *spool = gk_json_get_string(hello, "spool_id", "");
-    enum gk_status status = db_run(
-        db, err, "INSERT INTO workers(spool_id,host,pid,build,boot_id,cores,state,first_seen_ms,last_seen_ms)"
-                 " VALUES(?1,?2,?3,?4,?5,?6,'connected',?7,?7) ON CONFLICT(spool_id) DO UPDATE SET"
-                 " host=?2,pid=?3,build=?4,boot_id=?5,cores=?6,state='connected',last_seen_ms=?7",
-        "sjjjjji", spool, gk_json_get(hello, "host"), gk_json_get(hello, "pid"),
-        gk_json_get(hello, "build"), gk_json_get(hello, "boot_id"), gk_json_get(hello, "cores"),
-        (int64_t)wall_ms);
-    return status == GK_OK
-               ? db_int(db, err, worker_out, "SELECT worker FROM workers WHERE spool_id=?1", "s", spool)
-               : status;
+    enum gk_status status =
+        db_run(db, err,
+               "INSERT INTO "
+               "workers(spool_id,host,pid,build,boot_id,cores,state,first_seen_ms,last_seen_ms)"
+               " VALUES(?1,?2,?3,?4,?5,?6,'connected',?7,?7) ON CONFLICT(spool_id) DO UPDATE SET"
+               " host=?2,pid=?3,build=?4,boot_id=?5,cores=?6,state='connected',last_seen_ms=?7",
+               "sjjjjji", spool, gk_json_get(hello, "host"), gk_json_get(hello, "pid"),
+               gk_json_get(hello, "build"), gk_json_get(hello, "boot_id"),
+               gk_json_get(hello, "cores"), (int64_t)wall_ms);
+    return status == GK_OK ? db_int(db, err, worker_out,
+                                    "SELECT worker FROM workers WHERE spool_id=?1", "s", spool)
+                           : status;
 }
 
 enum gk_status gk_db_worker_seen(struct gk_db *db, int64_t worker, uint64_t wall_ms,
                                  const char *state, struct gk_err *err)
 {
-    return db_run(db, err, "UPDATE workers SET state=?2, last_seen_ms=?3 WHERE worker=?1", "isi", worker,
-                  state, (int64_t)wall_ms);
+    return db_run(db, err, "UPDATE workers SET state=?2, last_seen_ms=?3 WHERE worker=?1", "isi",
+                  worker, state, (int64_t)wall_ms);
 }
 
 enum gk_status gk_db_device_put(struct gk_db *db, int64_t worker, const struct gk_json *props,
                                 const char *nvrtc, uint64_t wall_ms, struct gk_err *err)
 {
-    return db_run(
-        db, err, "INSERT INTO devices(worker,device,arch,gpu,uuid,name,nvrtc,props,last_seen_ms)"
-                 " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT(worker,device) DO UPDATE SET arch=?3,gpu=?4,"
-                 "uuid=?5,name=?6,nvrtc=?7,props=?8,last_seen_ms=?9",
-        "ijjjjjsji", worker, gk_json_get(props, "device"), gk_json_get(props, "arch"),
-        gk_json_get(props, "gpu"), gk_json_get(props, "uuid"), gk_json_get(props, "name"), nvrtc, props,
-        (int64_t)wall_ms);
+    return db_run(db, err,
+                  "INSERT INTO devices(worker,device,arch,gpu,uuid,name,nvrtc,props,last_seen_ms)"
+                  " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT(worker,device) DO UPDATE SET "
+                  "arch=?3,gpu=?4,"
+                  "uuid=?5,name=?6,nvrtc=?7,props=?8,last_seen_ms=?9",
+                  "ijjjjjsji", worker, gk_json_get(props, "device"), gk_json_get(props, "arch"),
+                  gk_json_get(props, "gpu"), gk_json_get(props, "uuid"), gk_json_get(props, "name"),
+                  nvrtc, props, (int64_t)wall_ms);
 }
 
 enum gk_status gk_db_archs(struct gk_db *db, uint64_t since_ms, struct gk_json **rows_out,
                            struct gk_err *err)
 {
-    return db_rows(db, err, rows_out, "SELECT arch, gpu, props, nvrtc, max(last_seen_ms) AS last_seen_ms FROM devices"
-                                      " WHERE last_seen_ms>=?1 GROUP BY arch, gpu ORDER BY arch, gpu",
+    return db_rows(db, err, rows_out,
+                   "SELECT arch, gpu, props, nvrtc, max(last_seen_ms) AS last_seen_ms FROM devices"
+                   " WHERE last_seen_ms>=?1 GROUP BY arch, gpu ORDER BY arch, gpu",
                    "i", (int64_t)since_ms);
 }
 
@@ -231,8 +247,9 @@ enum gk_status gk_db_bundle_put(struct gk_db *db, const char *id, const struct g
                                 const struct gk_json *templates, uint64_t wall_ms,
                                 struct gk_err *err)
 {
-    return db_run(db, err, "INSERT INTO bundles(id,files,templates,created_ms) VALUES(?1,?2,?3,?4)"
-                           " ON CONFLICT(id) DO UPDATE SET created_ms=?4",
+    return db_run(db, err,
+                  "INSERT INTO bundles(id,files,templates,created_ms) VALUES(?1,?2,?3,?4)"
+                  " ON CONFLICT(id) DO UPDATE SET created_ms=?4",
                   "sjji", id, files, templates, (int64_t)wall_ms);
 }
 
@@ -246,13 +263,16 @@ enum gk_status gk_db_template_hash(struct gk_db *db, const char *op, const char 
                                    char hash_out[GK_HASH_TEXT_SIZE], struct gk_err *err)
 {
     struct gk_json *rows = NULL;
-    enum gk_status status = db_rows(db, err, &rows, "SELECT templates FROM bundles ORDER BY created_ms DESC, rowid DESC LIMIT 64", "");
+    enum gk_status status =
+        db_rows(db, err, &rows,
+                "SELECT templates FROM bundles ORDER BY created_ms DESC, rowid DESC LIMIT 64", "");
     if (status != GK_OK) {
         return status;
     }
     status = GK_NOT_FOUND;
     for (size_t i = 0; i < gk_json_count(rows) && status != GK_OK; i++) {
-        const struct gk_json *templates = gk_json_get(gk_json_get(gk_json_at(rows, i), "templates"), op);
+        const struct gk_json *templates =
+            gk_json_get(gk_json_get(gk_json_at(rows, i), "templates"), op);
         struct gk_hash hash;
         if (gk_hash_from_hex(gk_json_get_string(templates, template_name, ""), &hash)) {
             gk_hash_hex(&hash, hash_out);
@@ -260,5 +280,7 @@ enum gk_status gk_db_template_hash(struct gk_db *db, const char *op, const char 
         }
     }
     gk_json_free(rows);
-    return status == GK_OK ? GK_OK : gk_fail(err, GK_NOT_FOUND, "template %s of %s is in no bundle", template_name, op);
+    return status == GK_OK
+               ? GK_OK
+               : gk_fail(err, GK_NOT_FOUND, "template %s of %s is in no bundle", template_name, op);
 }

@@ -5,8 +5,8 @@
 
 #include "db/db_internal.h"
 
-enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at, const struct gk_json *value,
-                       struct gk_err *err)
+enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at,
+                       const struct gk_json *value, struct gk_err *err)
 {
     int rc = SQLITE_OK;
     switch (gk_json_type(value)) {
@@ -57,7 +57,8 @@ static enum gk_status bind_list(struct gk_db *db, sqlite3_stmt *statement, const
                       : sqlite3_bind_null(statement, at);
             break;
         default: {
-            enum gk_status status = db_bind(db, statement, at, va_arg(ap, const struct gk_json *), err);
+            enum gk_status status =
+                db_bind(db, statement, at, va_arg(ap, const struct gk_json *), err);
             if (status != GK_OK) {
                 return status;
             }
@@ -80,7 +81,8 @@ static enum gk_status step_write(struct gk_db *db, sqlite3_stmt *statement, stru
     return status;
 }
 
-enum gk_status db_run(struct gk_db *db, struct gk_err *err, const char *sql, const char *format, ...)
+enum gk_status db_run(struct gk_db *db, struct gk_err *err, const char *sql, const char *format,
+                      ...)
 {
     sqlite3_stmt *statement;
     enum gk_status status = db_begin(db, err);
@@ -111,8 +113,8 @@ static struct gk_json *column_value(sqlite3_stmt *statement, int column)
         text = (const char *)sqlite3_column_text(statement, column);
         if (declared && text && strcmp(declared, "JSON") == 0) {
             struct gk_json *json = NULL;
-            if (gk_json_parse(text, (size_t)sqlite3_column_bytes(statement, column), "a stored column",
-                              &json, NULL) == GK_OK) {
+            if (gk_json_parse(text, (size_t)sqlite3_column_bytes(statement, column),
+                              "a stored column", &json, NULL) == GK_OK) {
                 return json;
             }
         }
@@ -192,8 +194,8 @@ static enum gk_status first(struct gk_db *db, sqlite3_stmt *statement, struct gk
     return status;
 }
 
-enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row_out, const char *sql,
-                      const char *format, ...)
+enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row_out,
+                      const char *sql, const char *format, ...)
 {
     sqlite3_stmt *statement;
     enum gk_status status = db_prepare(db, sql, &statement, err);

@@ -1,6 +1,6 @@
 /*
- * The schema and its migrations, forward only. A released step is never edited: a new version is one more
- * entry. db/README.md describes every column.
+ * The schema and its migrations, forward only. A released step is never edited: a new version is
+ * one more entry. db/README.md describes every column.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@ static const char VERSION_1[] =
     " created_ms INTEGER NOT NULL);"
     "CREATE TABLE problems(problem INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, op TEXT NOT NULL,"
     " canonical TEXT NOT NULL);"
-    "CREATE TABLE jobs(job INTEGER PRIMARY KEY, submit_id TEXT NOT NULL UNIQUE, spec_key TEXT NOT NULL,"
+    "CREATE TABLE jobs(job INTEGER PRIMARY KEY, submit_id TEXT NOT NULL UNIQUE, spec_key TEXT NOT "
+    "NULL,"
     " what TEXT NOT NULL, ops JSON NOT NULL, bundle TEXT NOT NULL REFERENCES bundles(id),"
     " archs JSON NOT NULL, private_ok BOOL NOT NULL, budget_trials INTEGER NOT NULL,"
     " budget_s REAL NOT NULL, strategy TEXT NOT NULL, seed INTEGER NOT NULL,"
@@ -44,7 +45,8 @@ static const char VERSION_1[] =
     "CREATE TABLE environments(environment TEXT PRIMARY KEY, content JSON NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE trials(trial INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES jobs(job),"
     " task INTEGER NOT NULL REFERENCES tasks(task), seq INTEGER NOT NULL, batch INTEGER NOT NULL,"
-    " template TEXT NOT NULL, template_hash TEXT NOT NULL, config TEXT NOT NULL, config_id TEXT NOT NULL,"
+    " template TEXT NOT NULL, template_hash TEXT NOT NULL, config TEXT NOT NULL, config_id TEXT "
+    "NOT NULL,"
     " state TEXT NOT NULL, attempt INTEGER NOT NULL, token INTEGER, worker INTEGER,"
     " reused INTEGER, stage TEXT, failure TEXT, message TEXT, time_ns REAL, cost_ns REAL,"
     " input_set INTEGER NOT NULL, code_id TEXT, record JSON, environment TEXT, row_hash TEXT,"
@@ -53,7 +55,8 @@ static const char VERSION_1[] =
     "CREATE INDEX trials_job ON trials(job, trial);"
     "CREATE INDEX trials_config ON trials(config_id);"
     "CREATE INDEX trials_token ON trials(token) WHERE token IS NOT NULL;"
-    "CREATE TABLE samples(trial INTEGER PRIMARY KEY REFERENCES trials(trial), samples JSON NOT NULL);"
+    "CREATE TABLE samples(trial INTEGER PRIMARY KEY REFERENCES trials(trial), samples JSON NOT "
+    "NULL);"
     "CREATE TABLE leases(token INTEGER PRIMARY KEY, kind TEXT NOT NULL, job INTEGER NOT NULL,"
     " task INTEGER NOT NULL REFERENCES tasks(task), trial INTEGER REFERENCES trials(trial),"
     " worker INTEGER NOT NULL REFERENCES workers(worker), device INTEGER NOT NULL,"
@@ -63,9 +66,11 @@ static const char VERSION_1[] =
     " task INTEGER NOT NULL REFERENCES tasks(task), at_ms INTEGER NOT NULL, samples JSON NOT NULL,"
     " failed JSON NOT NULL, PRIMARY KEY(token, pass)) WITHOUT ROWID;"
     "CREATE INDEX passes_task ON passes(task);"
-    "CREATE TABLE picks(pick INTEGER PRIMARY KEY, problem INTEGER NOT NULL REFERENCES problems(problem),"
+    "CREATE TABLE picks(pick INTEGER PRIMARY KEY, problem INTEGER NOT NULL REFERENCES "
+    "problems(problem),"
     " op TEXT NOT NULL, arch TEXT NOT NULL, gpu TEXT NOT NULL, policy TEXT NOT NULL,"
-    " kind TEXT NOT NULL, template TEXT NOT NULL, template_hash TEXT NOT NULL, config TEXT NOT NULL,"
+    " kind TEXT NOT NULL, template TEXT NOT NULL, template_hash TEXT NOT NULL, config TEXT NOT "
+    "NULL,"
     " config_id TEXT NOT NULL, time_ns REAL NOT NULL, default_ns REAL, default_config TEXT,"
     " margin REAL NOT NULL, noise_floor REAL NOT NULL, ties JSON NOT NULL, reason TEXT NOT NULL,"
     " ladder JSON NOT NULL, record JSON, modelled BOOL NOT NULL, nvrtc TEXT, environment TEXT,"
@@ -75,9 +80,8 @@ static const char VERSION_1[] =
     "CREATE INDEX picks_op ON picks(op, arch, gpu);";
 
 /* Which problems share flags (for the pick by most tie sets), and why a job ended as it did. */
-static const char VERSION_2[] =
-    "ALTER TABLE tasks ADD COLUMN flags TEXT;"
-    "ALTER TABLE jobs ADD COLUMN reason TEXT;";
+static const char VERSION_2[] = "ALTER TABLE tasks ADD COLUMN flags TEXT;"
+                                "ALTER TABLE jobs ADD COLUMN reason TEXT;";
 
 static const char *const STEPS[] = {VERSION_1, VERSION_2};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
@@ -118,19 +122,25 @@ enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err
         return status;
     }
     if (pages > 0 && id != DB_APPLICATION_ID) {
-        return gk_fail(err, GK_CORRUPT, "%s is not a store of gktune (application id %" PRId64 ", wanted %d)",
+        return gk_fail(err, GK_CORRUPT,
+                       "%s is not a store of gktune (application id %" PRId64 ", wanted %d)",
                        db->path, id, DB_APPLICATION_ID);
     }
     if (version > DB_SCHEMA_VERSION) {
-        return gk_fail(err, GK_VERSION, "store %s has schema %" PRId64 "; this gktune knows 1 to %d: use the newer one",
+        return gk_fail(err, GK_VERSION,
+                       "store %s has schema %" PRId64
+                       "; this gktune knows 1 to %d: use the newer one",
                        db->path, version, DB_SCHEMA_VERSION);
     }
     if (version == DB_SCHEMA_VERSION) {
         return GK_OK;
     }
     if (version > 0 && !may_migrate) {
-        return gk_fail(err, GK_VERSION, "store %s has schema %" PRId64 ", this gktune %d; a reading command does not "
-                       "change a store: start gktuned or run a tuning command once", db->path, version, DB_SCHEMA_VERSION);
+        return gk_fail(err, GK_VERSION,
+                       "store %s has schema %" PRId64
+                       ", this gktune %d; a reading command does not "
+                       "change a store: start gktuned or run a tuning command once",
+                       db->path, version, DB_SCHEMA_VERSION);
     }
     char pragma[96];
     status = db_begin(db, err);
@@ -138,7 +148,8 @@ enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err
         status = db_exec(db, STEPS[step], err);
     }
     if (status == GK_OK) {
-        (void)snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", DB_APPLICATION_ID, DB_SCHEMA_VERSION);
+        (void)snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d",
+                       DB_APPLICATION_ID, DB_SCHEMA_VERSION);
         status = db_exec(db, pragma, err);
     }
     if (status == GK_OK) {

@@ -5,10 +5,11 @@
 
 #include "db/db_internal.h"
 
-static const char TRIAL_COLUMNS[] =
-    "job task seq batch template template_hash config config_id state attempt token worker reused stage "
-    "failure message time_ns cost_ns input_set code_id record environment row_hash created_ms leased_ms "
-    "recorded_ms";
+static const char TRIAL_COLUMNS[] = "job task seq batch template template_hash config config_id "
+                                    "state attempt token worker reused stage "
+                                    "failure message time_ns cost_ns input_set code_id record "
+                                    "environment row_hash created_ms leased_ms "
+                                    "recorded_ms";
 static const char LEASE_COLUMNS[] =
     "token kind job task trial worker device attempt epoch started granted_ms";
 
@@ -27,7 +28,8 @@ enum gk_status gk_db_trial_update(struct gk_db *db, int64_t trial, const struct 
 /* What a recorded row says: a flipped bit on the disk is seen by `db check`. */
 void db_trial_hash(const struct gk_json *trial, char text_out[GK_HASH_TEXT_SIZE])
 {
-    static const char *const members[] = {"trial", "task", "config_id", "state", "stage", "failure", "time_ns", "record"};
+    static const char *const members[] = {"trial", "task",    "config_id", "state",
+                                          "stage", "failure", "time_ns",   "record"};
     struct gk_hasher hasher;
     gk_hasher_init(&hasher);
     for (size_t i = 0; i < GK_ARRAY_COUNT(members); i++) {
@@ -58,7 +60,8 @@ static struct gk_json *slim_record(const struct gk_json *record)
         }
     }
     /* Read back it is a record without samples, not half a record. */
-    if (slim && gk_json_get(record, "samples_ns") && !gk_json_set(slim, "samples_ns", gk_json_new_array())) {
+    if (slim && gk_json_get(record, "samples_ns") &&
+        !gk_json_set(slim, "samples_ns", gk_json_new_array())) {
         gk_json_free(slim);
         return NULL;
     }
@@ -74,8 +77,10 @@ static enum gk_status put_environment(struct gk_db *db, const struct gk_json *en
     }
     struct gk_hash hash = gk_hash_text(text);
     gk_hash_hex(&hash, id_out);
-    enum gk_status status = db_run(db, err, "INSERT INTO environments(environment,content) VALUES(?1,?2)"
-                                            " ON CONFLICT DO NOTHING", "ss", id_out, text);
+    enum gk_status status = db_run(db, err,
+                                   "INSERT INTO environments(environment,content) VALUES(?1,?2)"
+                                   " ON CONFLICT DO NOTHING",
+                                   "ss", id_out, text);
     free(text);
     return status;
 }
@@ -100,12 +105,14 @@ static enum gk_status fill_changes(struct gk_json *changes, int64_t task, const 
         ok = ok && gk_json_set_real(changes, "time_ns", gk_json_get_real(slim, "time_ns", 0));
     }
     ok = gk_json_set(changes, "record", slim) && ok && gk_json_set_int(changes, "trial", trial) &&
-         gk_json_set_int(changes, "task", task) && gk_json_set_string(changes, "config_id", config_id);
+         gk_json_set_int(changes, "task", task) &&
+         gk_json_set_string(changes, "config_id", config_id);
     if (!ok) {
         return gk_fail(err, GK_NOMEM, "out of memory for trial %" PRId64, trial);
     }
     db_trial_hash(changes, hash);
-    return gk_json_set_string(changes, "row_hash", hash) ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    return gk_json_set_string(changes, "row_hash", hash) ? GK_OK
+                                                         : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
 enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token, uint64_t wall_ms,
@@ -117,26 +124,30 @@ enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token
     const struct gk_json *environment = gk_json_get(record, "environment");
     char environment_id[GK_HASH_TEXT_SIZE];
     static const char update[] =
-        "UPDATE trials SET state=?2,stage=?3,failure=?4,message=?5,time_ns=?6,cost_ns=?7,code_id=?8,"
+        "UPDATE trials SET "
+        "state=?2,stage=?3,failure=?4,message=?5,time_ns=?6,cost_ns=?7,code_id=?8,"
         "record=?9,environment=?10,row_hash=?11,recorded_ms=?12 WHERE trial=?1";
     enum gk_status status =
         db_row(db, err, &row, "SELECT task, config_id FROM trials WHERE trial=?1", "i", trial);
     if (status == GK_OK) {
-        status = fill_changes(changes, gk_json_get_int(row, "task", 0), gk_json_get_string(row, "config_id", ""),
-                              trial, state, slim_record(record), err);
+        status = fill_changes(changes, gk_json_get_int(row, "task", 0),
+                              gk_json_get_string(row, "config_id", ""), trial, state,
+                              slim_record(record), err);
     }
     if (status == GK_OK && environment) {
         status = put_environment(db, environment, environment_id, err);
     }
     if (status == GK_OK) {
         status = db_run(db, err, update, "ijjjjjjjjsji", trial, gk_json_get(changes, "state"),
-                        gk_json_get(changes, "stage"), gk_json_get(changes, "failure"), gk_json_get(changes, "message"),
-                        gk_json_get(changes, "time_ns"), gk_json_get(changes, "cost_ns"), gk_json_get(changes, "code_id"),
+                        gk_json_get(changes, "stage"), gk_json_get(changes, "failure"),
+                        gk_json_get(changes, "message"), gk_json_get(changes, "time_ns"),
+                        gk_json_get(changes, "cost_ns"), gk_json_get(changes, "code_id"),
                         gk_json_get(changes, "record"), environment ? environment_id : NULL,
                         gk_json_get(changes, "row_hash"), (int64_t)wall_ms);
     }
     if (status == GK_OK && gk_json_count(samples) > 0) {
-        status = db_run(db, err, "INSERT OR REPLACE INTO samples(trial,samples) VALUES(?1,?2)", "ij", trial, samples);
+        status = db_run(db, err, "INSERT OR REPLACE INTO samples(trial,samples) VALUES(?1,?2)",
+                        "ij", trial, samples);
     }
     if (status == GK_OK && token > 0) {
         status = gk_db_lease_delete(db, token, err);
@@ -162,27 +173,34 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
                                 const char *arch, const char *gpu, const char *policy,
                                 const char *nvrtc, struct gk_json **trial_out, struct gk_err *err)
 {
-    return db_row(db, err, trial_out,
-                  "SELECT r.trial AS trial, r.record AS record FROM trials r JOIN tasks k ON k.task=r.task"
-                  " JOIN jobs j ON j.job=r.job WHERE r.config_id=?1 AND k.problem=?2 AND k.arch=?3 AND k.gpu=?4"
-                  " AND j.policy=?5 AND k.nvrtc=?6 AND r.state='recorded' AND r.record IS NOT NULL"
-                  " AND r.failure NOT IN ('infrastructure','quarantined','reference_failed')"
-                  " AND r.reused IS NULL ORDER BY r.trial LIMIT 1",
-                  "sissss", config_id, problem, arch, gpu, policy, nvrtc);
+    return db_row(
+        db, err, trial_out,
+        "SELECT r.trial AS trial, r.record AS record FROM trials r JOIN tasks k ON k.task=r.task"
+        " JOIN jobs j ON j.job=r.job WHERE r.config_id=?1 AND k.problem=?2 AND k.arch=?3 AND "
+        "k.gpu=?4"
+        " AND j.policy=?5 AND k.nvrtc=?6 AND r.state='recorded' AND r.record IS NOT NULL"
+        " AND r.failure NOT IN ('infrastructure','quarantined','reference_failed')"
+        " AND r.reused IS NULL ORDER BY r.trial LIMIT 1",
+        "sissss", config_id, problem, arch, gpu, policy, nvrtc);
 }
 
 enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, struct gk_err *err)
 {
-    return db_run(db, err, "UPDATE trials SET state='proposed', attempt=0, stage=NULL, failure=NULL, message=NULL, record=NULL,"
-                           " row_hash=NULL WHERE task=?1 AND state='parked'", "i", task);
+    return db_run(db, err,
+                  "UPDATE trials SET state='proposed', attempt=0, stage=NULL, failure=NULL, "
+                  "message=NULL, record=NULL,"
+                  " row_hash=NULL WHERE task=?1 AND state='parked'",
+                  "i", task);
 }
 
 enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,
                            int64_t *count_out, struct gk_err *err)
 {
     return db_int(db, err, count_out,
-                  "SELECT count(*) FROM trials r JOIN tasks k ON k.task=r.task WHERE r.config_id=?1 AND k.arch=?2"
-                  " AND r.failure IN ('crash','timeout') AND r.reused IS NULL", "ss", config_id, arch);
+                  "SELECT count(*) FROM trials r JOIN tasks k ON k.task=r.task WHERE "
+                  "r.config_id=?1 AND k.arch=?2"
+                  " AND r.failure IN ('crash','timeout') AND r.reused IS NULL",
+                  "ss", config_id, arch);
 }
 
 enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pass,
@@ -190,8 +208,11 @@ enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pas
 {
     int64_t count = 0;
     enum gk_status status =
-        pass > 0 ? db_int(db, err, &count, "SELECT count(*) FROM passes WHERE token=?1 AND pass=?2", "ii", token, pass)
-                 : db_int(db, err, &count, "SELECT count(*) FROM trials WHERE token=?1 AND state='recorded'", "i", token);
+        pass > 0
+            ? db_int(db, err, &count, "SELECT count(*) FROM passes WHERE token=?1 AND pass=?2",
+                     "ii", token, pass)
+            : db_int(db, err, &count,
+                     "SELECT count(*) FROM trials WHERE token=?1 AND state='recorded'", "i", token);
     if (status == GK_OK && count == 0) {
         status = gk_fail(err, GK_NOT_FOUND, "token %" PRId64 " has recorded nothing", token);
     }

@@ -1,7 +1,7 @@
 /*
- * What the daemon itself costs: its own time a trial (ask, lease, commit with fsync, record, tell, acknowledge), and time to
- * ready and resident memory over a store with 200,000 trials of finished jobs.
- *   bench_service [--json] [--trials N]      N: trials of the large store
+ * What the daemon itself costs: its own time a trial (ask, lease, commit with fsync, record, tell,
+ * acknowledge), and time to ready and resident memory over a store with 200,000 trials of finished
+ * jobs. bench_service [--json] [--trials N]      N: trials of the large store
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -47,7 +47,8 @@ static void need(enum gk_status status, const struct gk_err *err)
     }
 }
 
-/* The core on a store on disk, with a worker that answers at once: all time is the daemon's and the disk's. */
+/* The core on a store on disk, with a worker that answers at once: all time is the daemon's and the
+ * disk's. */
 static double own_time(const char *folder, double *cpu_us_out)
 {
     static const char *const problem[] = {"gemm{\"K\":512,\"M\":512,\"N\":512}", NULL};
@@ -84,15 +85,21 @@ static void add_trial(struct gk_db *db, int64_t job, int64_t task, int64_t seq)
     struct gk_hash hash = gk_hash_text(text);
     gk_hash_hex(&hash, id);
     (void)snprintf(text, sizeof text,
-                   "{\"job\":%" PRId64 ",\"task\":%" PRId64 ",\"seq\":%" PRId64 ",\"batch\":0,\"template\":\"gemm_mma\",\"template_hash\":\"%s\","
-                   "\"config\":\"gemm_mma{\\\"BK\\\":32,\\\"BM\\\":128,\\\"BN\\\":128,\\\"GROUP\\\":4,\\\"STAGES\\\":3}\",\"config_id\":\"%s\","
-                   "\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":1}", job, task, seq, id, id);
+                   "{\"job\":%" PRId64 ",\"task\":%" PRId64 ",\"seq\":%" PRId64
+                   ",\"batch\":0,\"template\":\"gemm_mma\",\"template_hash\":\"%s\","
+                   "\"config\":\"gemm_mma{\\\"BK\\\":32,\\\"BM\\\":128,\\\"BN\\\":128,"
+                   "\\\"GROUP\\\":4,\\\"STAGES\\\":3}\",\"config_id\":\"%s\","
+                   "\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":1}",
+                   job, task, seq, id, id);
     struct gk_json *row = parse(text);
     need(gk_db_trial_insert(db, row, &trial, &err), &err);
     gk_json_free(row);
-    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":51234.5,\"compile_ns\":4e8,\"verify_ns\":2e7,\"measure_ns\":3e7,"
-                "\"samples_ns\":[51234.5,51230.1,51290.7,51234.5,51229.9],\"kernels\":[{\"kernel\":\"gemm\",\"regs\":128,\"spill_bytes\":0,"
-                "\"static_smem\":0,\"dynamic_smem\":49152,\"blocks_per_sm\":2,\"threads\":256}],\"environment\":{\"driver\":\"x\"}}");
+    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":51234.5,\"compile_ns\":4e8,"
+                "\"verify_ns\":2e7,\"measure_ns\":3e7,"
+                "\"samples_ns\":[51234.5,51230.1,51290.7,51234.5,51229.9],\"kernels\":[{\"kernel\":"
+                "\"gemm\",\"regs\":128,\"spill_bytes\":0,"
+                "\"static_smem\":0,\"dynamic_smem\":49152,\"blocks_per_sm\":2,\"threads\":256}],"
+                "\"environment\":{\"driver\":\"x\"}}");
     need(gk_db_trial_record(db, trial, 0, 2, "recorded", row, &err), &err);
     gk_json_free(row);
 }
@@ -103,15 +110,22 @@ static void add_job(struct gk_db *db, int64_t number, int64_t problem)
     char text[800];
     int64_t job = 0, task = 0;
     (void)snprintf(text, sizeof text,
-                   "{\"submit_id\":\"s%" PRId64 "\",\"spec_key\":\"k%" PRId64 "\",\"what\":\"gemm\",\"ops\":[\"gemm\"],\"bundle\":\"b1\",\"archs\":[],"
-                   "\"private_ok\":false,\"budget_trials\":%d,\"budget_s\":0.0,\"strategy\":\"random\",\"seed\":1,\"priority\":0,"
-                   "\"policy\":\"cold-graph\",\"state\":\"done\",\"finishing\":false,\"created_ms\":1,\"ended_ms\":2,\"problems\":1,"
-                   "\"tasks\":1,\"done\":1,\"trials\":%d,\"failed\":0}", number, number, TRIALS_A_JOB, TRIALS_A_JOB);
+                   "{\"submit_id\":\"s%" PRId64 "\",\"spec_key\":\"k%" PRId64
+                   "\",\"what\":\"gemm\",\"ops\":[\"gemm\"],\"bundle\":\"b1\",\"archs\":[],"
+                   "\"private_ok\":false,\"budget_trials\":%d,\"budget_s\":0.0,\"strategy\":"
+                   "\"random\",\"seed\":1,\"priority\":0,"
+                   "\"policy\":\"cold-graph\",\"state\":\"done\",\"finishing\":false,\"created_"
+                   "ms\":1,\"ended_ms\":2,\"problems\":1,"
+                   "\"tasks\":1,\"done\":1,\"trials\":%d,\"failed\":0}",
+                   number, number, TRIALS_A_JOB, TRIALS_A_JOB);
     struct gk_json *row = parse(text);
     need(gk_db_job_insert(db, row, &job, &err), &err);
     gk_json_free(row);
-    (void)snprintf(text, sizeof text, "{\"job\":%" PRId64 ",\"problem\":%" PRId64 ",\"arch\":\"sm_90a\",\"gpu\":\"g\",\"nvrtc\":\"13\",\"state\":\"done\","
-                   "\"trials\":%d,\"verified\":%d,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}", job, problem, TRIALS_A_JOB, TRIALS_A_JOB);
+    (void)snprintf(text, sizeof text,
+                   "{\"job\":%" PRId64 ",\"problem\":%" PRId64
+                   ",\"arch\":\"sm_90a\",\"gpu\":\"g\",\"nvrtc\":\"13\",\"state\":\"done\","
+                   "\"trials\":%d,\"verified\":%d,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}",
+                   job, problem, TRIALS_A_JOB, TRIALS_A_JOB);
     row = parse(text);
     need(gk_db_task_insert(db, row, &task, &err), &err);
     gk_json_free(row);
@@ -130,7 +144,8 @@ static void build_store(const char *folder, int64_t trials)
     struct gk_json *none = parse("{}");
     need(gk_db_open(path, true, &db, &err), &err);
     need(gk_db_bundle_put(db, "b1", none, none, 1, &err), &err);
-    need(gk_db_problem_put(db, "gemm", "gemm{\"K\":4096,\"M\":4096,\"N\":4096}", &problem, &err), &err);
+    need(gk_db_problem_put(db, "gemm", "gemm{\"K\":4096,\"M\":4096,\"N\":4096}", &problem, &err),
+         &err);
     for (int64_t job = 0; job * TRIALS_A_JOB < trials; job++) {
         add_job(db, job, problem);
         need(gk_db_checkpoint(db, false, &err), &err);
@@ -160,20 +175,22 @@ static double resident_mb(pid_t pid)
 
 static void time_start(const char *folder, struct figures *figures)
 {
-    char program[] = GK_BIN_DIR "/gktuned", flag[] = "--state", *state = gk_strdup(folder), line[256];
+    char program[] = GK_BIN_DIR "/gktuned", flag[] = "--state", *state = gk_strdup(folder),
+         line[256];
     char *argv[] = {program, flag, state, NULL};
     int out[2];
     pid_t pid = 0;
     posix_spawn_file_actions_t actions;
     if (!state || pipe(out) != 0 || posix_spawn_file_actions_init(&actions) != 0 ||
-        posix_spawn_file_actions_adddup2(&actions, out[1], 1) != 0 || posix_spawn_file_actions_addclose(&actions, out[0]) != 0) {
+        posix_spawn_file_actions_adddup2(&actions, out[1], 1) != 0 ||
+        posix_spawn_file_actions_addclose(&actions, out[0]) != 0) {
         (void)fprintf(stderr, "bench_service: pipe: %s\n", strerror(errno));
         exit(4);
     }
     uint64_t start = now_ns();
     int rc = posix_spawn(&pid, program, &actions, NULL, argv, environ);
     (void)posix_spawn_file_actions_destroy(&actions); /* frees memory only */
-    (void)close(out[1]); /* the child has its own */
+    (void)close(out[1]);                              /* the child has its own */
     FILE *output = rc == 0 ? fdopen(out[0], "r") : NULL;
     if (!output || !fgets(line, sizeof line, output)) {
         (void)fprintf(stderr, "bench_service: %s did not get ready\n", program);
@@ -181,9 +198,9 @@ static void time_start(const char *folder, struct figures *figures)
     }
     figures->ready_ms = (double)(now_ns() - start) / 1e6;
     figures->rss_mb = resident_mb(pid);
-    (void)kill(pid, SIGTERM);         /* ours */
-    (void)waitpid(pid, NULL, 0);      /* its status was seen by the tests */
-    (void)fclose(output);             /* it was only read */
+    (void)kill(pid, SIGTERM);    /* ours */
+    (void)waitpid(pid, NULL, 0); /* its status was seen by the tests */
+    (void)fclose(output);        /* it was only read */
     free(state);
 }
 
@@ -197,7 +214,9 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--trials") == 0 && i + 1 < argc) {
             figures.trials = strtoll(argv[++i], NULL, 10);
         } else {
-            (void)fprintf(stderr, "bench_service: unknown argument '%s'; allowed: --json, --trials N\n", argv[i]);
+            (void)fprintf(stderr,
+                          "bench_service: unknown argument '%s'; allowed: --json, --trials N\n",
+                          argv[i]);
             return 2;
         }
     }
@@ -215,14 +234,22 @@ int main(int argc, char **argv)
     struct stat info;
     figures.store_mb = path && stat(path, &info) == 0 ? (double)info.st_size / 1048576.0 : 0;
     free(path);
-    (void)printf(json ? "{\"wall_us_per_trial\":%.1f,\"cpu_us_per_trial\":%.1f,\"trials_in_store\":%" PRId64 ",\"store_mb\":%.1f,\"build_s\":%.1f,\"ready_ms\":%.1f,\"rss_mb\":%.1f}\n"
-                      : "wall time a trial       %10.1f us   (one commit with fsync a message: nothing is batched here)\n"
-                        "own time a trial        %10.1f us   (CPU; goal: under 1000)\ntrials in the store     %10" PRId64
-                        "\nstore on disk           %10.1f MB\nbuilding it             %10.1f s\ntime to ready           %10.1f ms   (goal: under 1000)\n"
-                        "resident when ready     %10.1f MB   (goal: under 100)\n",
-                 figures.own_us, figures.cpu_us, figures.trials, figures.store_mb, figures.build_s, figures.ready_ms, figures.rss_mb);
+    (void)printf(
+        json ? "{\"wall_us_per_trial\":%.1f,\"cpu_us_per_trial\":%.1f,\"trials_in_store\":%" PRId64
+               ",\"store_mb\":%.1f,\"build_s\":%.1f,\"ready_ms\":%.1f,\"rss_mb\":%.1f}\n"
+             : "wall time a trial       %10.1f us   (one commit with fsync a message: nothing is "
+               "batched here)\n"
+               "own time a trial        %10.1f us   (CPU; goal: under 1000)\ntrials in the store   "
+               "  %10" PRId64 "\nstore on disk           %10.1f MB\nbuilding it             %10.1f "
+                              "s\ntime to ready           %10.1f ms   (goal: under 1000)\n"
+               "resident when ready     %10.1f MB   (goal: under 100)\n",
+        figures.own_us, figures.cpu_us, figures.trials, figures.store_mb, figures.build_s,
+        figures.ready_ms, figures.rss_mb);
     char program[] = "/bin/rm", flags[] = "-rf";
     char *remove[] = {program, flags, folder, NULL};
     pid_t pid;
-    return posix_spawn(&pid, program, NULL, NULL, remove, environ) == 0 && waitpid(pid, NULL, 0) == pid ? 0 : 4;
+    return posix_spawn(&pid, program, NULL, NULL, remove, environ) == 0 &&
+                   waitpid(pid, NULL, 0) == pid
+               ? 0
+               : 4;
 }

@@ -18,15 +18,16 @@ static bool files_has(void *context, const struct gk_hash *hash)
     return true;
 }
 
-static enum gk_status files_put(void *context, const struct gk_hash *hash, int64_t offset, int64_t size,
-                                const void *bytes, size_t count, struct gk_err *err)
+static enum gk_status files_put(void *context, const struct gk_hash *hash, int64_t offset,
+                                int64_t size, const void *bytes, size_t count, struct gk_err *err)
 {
     (void)context, (void)hash, (void)offset, (void)size, (void)bytes, (void)count, (void)err;
     return GK_OK;
 }
 
-static enum gk_status files_get(void *context, const struct gk_hash *hash, int64_t offset, char **bytes_out,
-                                size_t *count_out, int64_t *size_out, struct gk_err *err)
+static enum gk_status files_get(void *context, const struct gk_hash *hash, int64_t offset,
+                                char **bytes_out, size_t *count_out, int64_t *size_out,
+                                struct gk_err *err)
 {
     (void)context, (void)hash, (void)offset, (void)bytes_out, (void)count_out, (void)size_out;
     return gk_fail(err, GK_NOT_FOUND, "no blob in this test");
@@ -63,7 +64,10 @@ void rig_open(struct rig *rig, const char *store, const char *kernels)
     struct gk_diag diag;
     struct gk_bundle bundle;
     char path[512];
-    *rig = (struct rig){.store = store, .now_ns = 1000000000u, .wall_ms = 1750000000000u, .client = {.bytes = "c", .size = 1}};
+    *rig = (struct rig){.store = store,
+                        .now_ns = 1000000000u,
+                        .wall_ms = 1750000000000u,
+                        .client = {.bytes = "c", .size = 1}};
     assert_int_equal(gk_hash_setup(&err), GK_OK);
     gk_diag_init(&diag);
     (void)snprintf(path, sizeof path, "%s/%s", GK_SOURCE_DIR, kernels);
@@ -157,7 +161,8 @@ static void deliver(struct rig *rig, struct rig_worker *worker, struct gk_messag
         for (size_t t = 0; t < gk_json_count(list); t++) {
             worker->cancelled++;
             for (uint32_t i = 0; i < worker->lease_count; i++) {
-                if (gk_json_get_int(worker->leases[i], "token", 0) == gk_json_int(gk_json_at(list, t), 0)) {
+                if (gk_json_get_int(worker->leases[i], "token", 0) ==
+                    gk_json_int(gk_json_at(list, t), 0)) {
                     rig_forget(worker, i);
                     break;
                 }
@@ -177,14 +182,16 @@ void rig_pump(struct rig *rig)
 {
     struct gk_err err = {0};
     uint64_t next = 0;
-    if (gk_core_tick(rig->core, rig->now_ns, rig->wall_ms, &next, &err) != GK_OK || gk_db_commit(rig->db, &err) != GK_OK) {
+    if (gk_core_tick(rig->core, rig->now_ns, rig->wall_ms, &next, &err) != GK_OK ||
+        gk_db_commit(rig->db, &err) != GK_OK) {
         fail_msg("tick: %s", err.text);
     }
     struct gk_peer peer;
     struct gk_message message;
     while (gk_core_take(rig->core, &peer, &message)) {
         note(rig, &message);
-        if (message.type == GK_MSG_REPLY || (message.type == GK_MSG_ERROR && peer.bytes[0] == 'c')) {
+        if (message.type == GK_MSG_REPLY ||
+            (message.type == GK_MSG_ERROR && peer.bytes[0] == 'c')) {
             gk_json_free(rig->reply);
             rig->reply = gk_json_copy(message.body);
         } else if (message.type == GK_MSG_EVENT) {
@@ -207,12 +214,18 @@ void rig_advance(struct rig *rig, uint64_t ms)
     rig_pump(rig);
 }
 
-void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type type, int64_t token, struct gk_json *body)
+void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type type, int64_t token,
+              struct gk_json *body)
 {
     struct gk_err err = {0};
-    struct gk_message message = {.type = type, .session = worker->session, .seq = ++worker->seq, .token = (uint64_t)token, .body = body};
+    struct gk_message message = {.type = type,
+                                 .session = worker->session,
+                                 .seq = ++worker->seq,
+                                 .token = (uint64_t)token,
+                                 .body = body};
     note(rig, &message);
-    if (gk_core_message(rig->core, &worker->peer, &message, rig->now_ns, rig->wall_ms, &err) != GK_OK) {
+    if (gk_core_message(rig->core, &worker->peer, &message, rig->now_ns, rig->wall_ms, &err) !=
+        GK_OK) {
         fail_msg("message: %s", err.text);
     }
     gk_message_fini(&message);
@@ -221,7 +234,8 @@ void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type t
 
 void rig_hello(struct rig *rig, struct rig_worker *worker)
 {
-    struct gk_json *body = gk_json_new_object(), *devices = gk_json_new_array(), *held = gk_json_new_array();
+    struct gk_json *body = gk_json_new_object(), *devices = gk_json_new_array(),
+                   *held = gk_json_new_array();
     struct gk_device_props props;
     assert_int_equal(gk_device_props_builtin(worker->device, &props, NULL), GK_OK);
     assert_true(gk_json_push(devices, gk_device_props_to_json(&props)));
@@ -231,12 +245,13 @@ void rig_hello(struct rig *rig, struct rig_worker *worker)
         assert_true(gk_json_set_string(item, "state", "queued"));
         assert_true(gk_json_push(held, item));
     }
-    assert_true(gk_json_set_int(body, "version_min", 1) && gk_json_set_int(body, "version_max", 1) &&
-                gk_json_set_string(body, "spool_id", worker->spool) && gk_json_set_string(body, "host", "h") &&
-                gk_json_set_int(body, "pid", 7) && gk_json_set_string(body, "build", "test") &&
-                gk_json_set_string(body, "boot_id", "b") && gk_json_set_int(body, "cores", 2) &&
-                gk_json_set_string(body, "nvrtc", "13.0") && gk_json_set(body, "devices", devices) &&
-                gk_json_set(body, "held", held));
+    assert_true(
+        gk_json_set_int(body, "version_min", 1) && gk_json_set_int(body, "version_max", 1) &&
+        gk_json_set_string(body, "spool_id", worker->spool) &&
+        gk_json_set_string(body, "host", "h") && gk_json_set_int(body, "pid", 7) &&
+        gk_json_set_string(body, "build", "test") && gk_json_set_string(body, "boot_id", "b") &&
+        gk_json_set_int(body, "cores", 2) && gk_json_set_string(body, "nvrtc", "13.0") &&
+        gk_json_set(body, "devices", devices) && gk_json_set(body, "held", held));
     rig_send(rig, worker, GK_MSG_HELLO, 0, body);
 }
 
@@ -248,7 +263,8 @@ void rig_ready(struct rig *rig, struct rig_worker *worker, int64_t credit)
     rig_send(rig, worker, GK_MSG_READY, 0, body);
 }
 
-struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *device, int64_t credit)
+struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *device,
+                               int64_t credit)
 {
     struct rig_worker *worker = &rig->workers[rig->worker_count++];
     *worker = (struct rig_worker){.spool = spool, .device = device, .peer = {.size = 1}};
@@ -264,7 +280,8 @@ struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *d
 void rig_forget(struct rig_worker *worker, uint32_t at)
 {
     gk_json_free(worker->leases[at]);
-    memmove(&worker->leases[at], &worker->leases[at + 1], (worker->lease_count - at - 1) * sizeof worker->leases[0]);
+    memmove(&worker->leases[at], &worker->leases[at + 1],
+            (worker->lease_count - at - 1) * sizeof worker->leases[0]);
     worker->lease_count--;
 }
 
@@ -315,13 +332,16 @@ static struct gk_json *pass_of(const struct gk_json *lease, int64_t pass)
     for (size_t i = 0; i < gk_json_count(configs); i++) {
         const struct gk_json *config = gk_json_at(configs, i);
         struct gk_json *sample = gk_json_new_object(), *ns = gk_json_new_array();
-        assert_true(gk_json_push(ns, gk_json_new_real(time_of(gk_json_get_string(config, "config", "")))));
-        assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) && gk_json_set(sample, "ns", ns));
+        assert_true(
+            gk_json_push(ns, gk_json_new_real(time_of(gk_json_get_string(config, "config", "")))));
+        assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) &&
+                    gk_json_set(sample, "ns", ns));
         assert_true(gk_json_push(samples, sample));
     }
-    assert_true(gk_json_set_int(body, "pass", pass) && gk_json_set_string(body, "record_kind", "pass") &&
-                gk_json_set(body, "samples", samples) && gk_json_set(body, "failed", gk_json_new_array()) &&
-                gk_json_set_bool(body, "last", false));
+    assert_true(
+        gk_json_set_int(body, "pass", pass) && gk_json_set_string(body, "record_kind", "pass") &&
+        gk_json_set(body, "samples", samples) && gk_json_set(body, "failed", gk_json_new_array()) &&
+        gk_json_set_bool(body, "last", false));
     return body;
 }
 
@@ -339,7 +359,8 @@ bool rig_answer(struct rig *rig, struct rig_worker *worker, uint32_t at)
         }
     } else {
         struct gk_json *body = gk_json_new_object();
-        assert_true(gk_json_set(body, "record", record_of(rig, gk_json_get_string(lease, "config", ""))));
+        assert_true(
+            gk_json_set(body, "record", record_of(rig, gk_json_get_string(lease, "config", ""))));
         rig_send(rig, worker, GK_MSG_RESULT, token, body);
     }
     for (uint32_t i = 0; i < worker->lease_count; i++) {
@@ -380,7 +401,8 @@ const char *rig_request(struct rig *rig, const char *verb, struct gk_json *body)
     assert_true(gk_json_set_string(body, "verb", verb));
     struct gk_message message = {.type = GK_MSG_REQUEST, .seq = ++rig->seq, .body = body};
     note(rig, &message);
-    if (gk_core_message(rig->core, &rig->client, &message, rig->now_ns, rig->wall_ms, &err) != GK_OK) {
+    if (gk_core_message(rig->core, &rig->client, &message, rig->now_ns, rig->wall_ms, &err) !=
+        GK_OK) {
         fail_msg("request %s: %s", verb, err.text);
     }
     gk_message_fini(&message);
@@ -389,26 +411,31 @@ const char *rig_request(struct rig *rig, const char *verb, struct gk_json *body)
     return gk_json_get_string(rig->reply, "status", "");
 }
 
-struct gk_json *rig_submit_body(struct rig *rig, const char *submit_id, const char *arch, int64_t trials,
-                                const char *const *problems)
+struct gk_json *rig_submit_body(struct rig *rig, const char *submit_id, const char *arch,
+                                int64_t trials, const char *const *problems)
 {
-    struct gk_json *body = gk_json_new_object(), *list = gk_json_new_array(), *archs = gk_json_new_array();
+    struct gk_json *body = gk_json_new_object(), *list = gk_json_new_array(),
+                   *archs = gk_json_new_array();
     struct gk_json *budget = gk_json_new_object();
     for (; *problems; problems++) {
         assert_true(gk_json_push(list, gk_json_new_string(*problems)));
     }
     assert_true(gk_json_push(archs, gk_json_new_string(arch)));
     assert_true(gk_json_set_int(budget, "trials", trials));
-    assert_true(gk_json_set_string(body, "submit_id", submit_id) && gk_json_set_string(body, "what", "test") &&
-                gk_json_set(body, "problems", list) && gk_json_set(body, "archs", archs) &&
-                gk_json_set(body, "budget", budget) && gk_json_set_string(body, "strategy", "random") &&
-                gk_json_set_int(body, "seed", 5) && gk_json_set(body, "bundle", gk_json_copy(rig->bundle)));
+    assert_true(gk_json_set_string(body, "submit_id", submit_id) &&
+                gk_json_set_string(body, "what", "test") && gk_json_set(body, "problems", list) &&
+                gk_json_set(body, "archs", archs) && gk_json_set(body, "budget", budget) &&
+                gk_json_set_string(body, "strategy", "random") &&
+                gk_json_set_int(body, "seed", 5) &&
+                gk_json_set(body, "bundle", gk_json_copy(rig->bundle)));
     return body;
 }
 
-int64_t rig_submit(struct rig *rig, const char *submit_id, const char *arch, int64_t trials, const char *const *problems)
+int64_t rig_submit(struct rig *rig, const char *submit_id, const char *arch, int64_t trials,
+                   const char *const *problems)
 {
-    const char *status = rig_request(rig, "submit", rig_submit_body(rig, submit_id, arch, trials, problems));
+    const char *status =
+        rig_request(rig, "submit", rig_submit_body(rig, submit_id, arch, trials, problems));
     if (strcmp(status, "OK") != 0) {
         fail_msg("submit: %s: %s", status, gk_json_get_string(rig->reply, "text", ""));
     }

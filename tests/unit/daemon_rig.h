@@ -1,6 +1,6 @@
 /*
- * The daemon's core with a store in memory, a catalog, a clock of our own, one scripted worker and one client.
- * Nothing here sleeps, opens a socket or reads a clock.
+ * The daemon's core with a store in memory, a catalog, a clock of our own, one scripted worker and
+ * one client. Nothing here sleeps, opens a socket or reads a clock.
  */
 #ifndef GK_TESTS_DAEMON_RIG_H
 #define GK_TESTS_DAEMON_RIG_H
@@ -16,14 +16,14 @@ struct rig_worker {
     struct gk_json *leases[RIG_TOKENS_MAX]; /* taken, not answered yet */
     uint32_t lease_count;
     int64_t credit;
-    uint64_t granted;        /* leases that ever came */
-    bool go_on;              /* of the last ACK of a pass */
-    int64_t dropped, kept;   /* tokens in the last WELCOME */
+    uint64_t granted;      /* leases that ever came */
+    bool go_on;            /* of the last ACK of a pass */
+    int64_t dropped, kept; /* tokens in the last WELCOME */
     uint64_t cancelled, errors, acks_stored, acks_duplicate, acks_stale;
 };
 
 struct rig {
-    const char *store;       /* ":memory:" or a file */
+    const char *store; /* ":memory:" or a file */
     struct gk_db *db;
     struct gk_catalog *catalog;
     struct gk_json *bundle;
@@ -31,8 +31,8 @@ struct rig {
     int64_t epoch;
     uint64_t now_ns, wall_ms, seq;
     struct gk_peer client;
-    struct gk_json *reply;   /* the last one */
-    struct gk_json *events;  /* all that came */
+    struct gk_json *reply;  /* the last one */
+    struct gk_json *events; /* all that came */
     struct rig_worker workers[4];
     uint32_t worker_count;
     bool modelled;
@@ -53,24 +53,26 @@ void rig_pump(struct rig *rig);
 void rig_advance(struct rig *rig, uint64_t ms);
 
 /* Connects with the device ("emu:sm_80", "mock:sm_90a") and says READY. */
-struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *device, int64_t credit);
+struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *device,
+                               int64_t credit);
 void rig_hello(struct rig *rig, struct rig_worker *worker);
 void rig_ready(struct rig *rig, struct rig_worker *worker, int64_t credit);
 void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type type, int64_t token,
               struct gk_json *body);
 void rig_started(struct rig *rig, struct rig_worker *worker, int64_t token);
-/* Answers lease `at` with what the script says; for a final round with its next pass. Returns false when the lease
- * goes on (a final round with passes left). */
+/* Answers lease `at` with what the script says; for a final round with its next pass. Returns false
+ * when the lease goes on (a final round with passes left). */
 bool rig_answer(struct rig *rig, struct rig_worker *worker, uint32_t at);
 void rig_forget(struct rig_worker *worker, uint32_t at); /* drops a lease without an answer */
 /* All workers answer what they have and stay ready, until nothing moves. Returns answers given. */
 uint32_t rig_work(struct rig *rig, uint32_t answers_max);
 
-/* Sends a REQUEST (takes the body) and returns the reply's status name; the reply stays in rig->reply. */
+/* Sends a REQUEST (takes the body) and returns the reply's status name; the reply stays in
+ * rig->reply. */
 const char *rig_request(struct rig *rig, const char *verb, struct gk_json *body);
 /* A submit body: problems as canonical texts, ended by NULL. */
-struct gk_json *rig_submit_body(struct rig *rig, const char *submit_id, const char *arch, int64_t trials,
-                                const char *const *problems);
+struct gk_json *rig_submit_body(struct rig *rig, const char *submit_id, const char *arch,
+                                int64_t trials, const char *const *problems);
 int64_t rig_submit(struct rig *rig, const char *submit_id, const char *arch, int64_t trials,
                    const char *const *problems);
 const char *rig_job_state(struct rig *rig, int64_t job); /* valid until the next request */

@@ -10,7 +10,8 @@
 #include "tests/unit/daemon_rig.h"
 
 static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
-static const char *const THREE[] = {"scale{\"N\":4096}", "scale{\"N\":8192}", "scale{\"N\":16384}", NULL};
+static const char *const THREE[] = {"scale{\"N\":4096}", "scale{\"N\":8192}", "scale{\"N\":16384}",
+                                    NULL};
 static const char TOY[] = "tests/data/kernels/toy";
 
 static bool never(const char *config)
@@ -48,8 +49,8 @@ static void test_happy_path(void **state)
     rig_close(&rig);
 }
 
-/* The same submit_id is the same job; the same spec continues; a finished one starts with its incumbents and measures
- * nothing twice. */
+/* The same submit_id is the same job; the same spec continues; a finished one starts with its
+ * incumbents and measures nothing twice. */
 static void test_again(void **state)
 {
     struct rig rig;
@@ -62,7 +63,8 @@ static void test_again(void **state)
     (void)rig_work(&rig, 1000);
     assert_string_equal(rig_job_state(&rig, job), "done");
     assert_int_equal(rig_count(&rig, "best", "rows", job), 1);
-    char *first = gk_strdup(gk_json_get_string(gk_json_at(gk_json_get(rig.reply, "rows"), 0), "config", ""));
+    char *first =
+        gk_strdup(gk_json_get_string(gk_json_at(gk_json_get(rig.reply, "rows"), 0), "config", ""));
     uint64_t granted = worker->granted;
     int64_t again = rig_submit(&rig, "c", "emu-sm_80", 12, ONE);
     assert_int_not_equal(again, job);
@@ -93,7 +95,8 @@ static void test_watch(void **state)
         assert_int_equal(gk_json_get_int(gk_json_at(rig.events, i), "event", 0), (int64_t)i + 1);
     }
     assert_string_equal(gk_json_get_string(gk_json_at(rig.events, 0), "kind", ""), "submitted");
-    assert_string_equal(gk_json_get_string(gk_json_at(rig.events, count - 1), "kind", ""), "job_done");
+    assert_string_equal(gk_json_get_string(gk_json_at(rig.events, count - 1), "kind", ""),
+                        "job_done");
     assert_int_equal(gk_core_counters(rig.core).watchers, 0);
     rig_close(&rig);
 }
@@ -135,7 +138,8 @@ static void test_reconnect_keeps(void **state)
     rig_close(&rig);
 }
 
-/* It never comes back: after the grace its leases go to another worker; then its late results are stale. */
+/* It never comes back: after the grace its leases go to another worker; then its late results are
+ * stale. */
 static void test_lost_worker_and_stale(void **state)
 {
     struct rig rig;
@@ -210,7 +214,8 @@ static void test_attempt_cap(void **state)
     rig_close(&rig);
 }
 
-/* A worker that only had it queued is not the config's fault: any number of such losses counts nothing. */
+/* A worker that only had it queued is not the config's fault: any number of such losses counts
+ * nothing. */
 static void test_queued_losses_do_not_count(void **state)
 {
     struct rig rig;
@@ -255,7 +260,8 @@ static int64_t submit_and_run(struct rig *rig, const char *store, uint32_t crash
     while (true) {
         uint32_t answers = rig_work(rig, crash_every ? crash_every : 1000);
         done += answers;
-        if (strcmp(rig_job_state(rig, job), "searching") != 0 && strcmp(rig_job_state(rig, job), "confirming") != 0) {
+        if (strcmp(rig_job_state(rig, job), "searching") != 0 &&
+            strcmp(rig_job_state(rig, job), "confirming") != 0) {
             break;
         }
         assert_true(answers > 0);
@@ -268,7 +274,8 @@ static int64_t submit_and_run(struct rig *rig, const char *store, uint32_t crash
     return done > 0 ? job : 0;
 }
 
-/* A daemon that dies after every third result asks, leases and picks exactly what one that never dies does. */
+/* A daemon that dies after every third result asks, leases and picks exactly what one that never
+ * dies does. */
 static void test_restart_is_invisible(void **state)
 {
     struct rig calm, rough;
@@ -280,10 +287,13 @@ static void test_restart_is_invisible(void **state)
     assert_int_equal(rig_count(&calm, "best", "rows", a), 3);
     assert_int_equal(rig_count(&rough, "best", "rows", b), 3);
     for (size_t i = 0; i < 3; i++) {
-        const struct gk_json *x = gk_json_at(gk_json_get(calm.reply, "rows"), i), *y = gk_json_at(gk_json_get(rough.reply, "rows"), i);
-        assert_string_equal(gk_json_get_string(x, "config", "x"), gk_json_get_string(y, "config", "y"));
+        const struct gk_json *x = gk_json_at(gk_json_get(calm.reply, "rows"), i),
+                             *y = gk_json_at(gk_json_get(rough.reply, "rows"), i);
+        assert_string_equal(gk_json_get_string(x, "config", "x"),
+                            gk_json_get_string(y, "config", "y"));
     }
-    assert_int_equal(rig_count(&calm, "trials", "trials", a), rig_count(&rough, "trials", "trials", b));
+    assert_int_equal(rig_count(&calm, "trials", "trials", a),
+                     rig_count(&rough, "trials", "trials", b));
     assert_int_equal(rough.epoch > 5, 1);
     rig_close(&calm);
     rig_close(&rough);
@@ -305,8 +315,9 @@ static void test_two_workers_one_result(void **state)
     assert_int_equal(rig_count(&one, "best", "rows", a), 3);
     assert_int_equal(rig_count(&two, "best", "rows", b), 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_string_equal(gk_json_get_string(gk_json_at(gk_json_get(one.reply, "rows"), i), "config", "x"),
-                            gk_json_get_string(gk_json_at(gk_json_get(two.reply, "rows"), i), "config", "y"));
+        assert_string_equal(
+            gk_json_get_string(gk_json_at(gk_json_get(one.reply, "rows"), i), "config", "x"),
+            gk_json_get_string(gk_json_at(gk_json_get(two.reply, "rows"), i), "config", "y"));
     }
     rig_close(&one);
     rig_close(&two);
@@ -359,7 +370,8 @@ static void test_two_archs(void **state)
     struct gk_json *archs = gk_json_get_mutable(body, "archs");
     assert_true(gk_json_push(archs, gk_json_new_string("emu-sm_90a")));
     assert_string_equal(rig_request(&rig, "submit", body), "OK");
-    assert_int_equal(gk_json_count(gk_json_get(rig.reply, "warnings")), 2); /* nobody is there yet */
+    assert_int_equal(gk_json_count(gk_json_get(rig.reply, "warnings")),
+                     2); /* nobody is there yet */
     int64_t job = gk_json_get_int(rig.reply, "job", 0);
     (void)rig_connect(&rig, "s1", "emu:sm_80", 4);
     (void)rig_work(&rig, 1000);
@@ -375,7 +387,8 @@ static void test_two_archs(void **state)
     rig_close(&rig);
 }
 
-static void expect_refused(struct rig *rig, struct gk_json *body, const char *status, const char *part)
+static void expect_refused(struct rig *rig, struct gk_json *body, const char *status,
+                           const char *part)
 {
     assert_string_equal(rig_request(rig, "submit", body), status);
     const char *text = gk_json_get_string(rig->reply, "text", "");
@@ -387,13 +400,16 @@ static void expect_refused(struct rig *rig, struct gk_json *body, const char *st
 static void test_bad_submits(void **state)
 {
     struct rig rig;
-    static const char *const wrong_op[] = {"nope{\"N\":1}", "scale{\"N\":-4}", NULL}, *const none[] = {NULL};
+    static const char *const wrong_op[] = {"nope{\"N\":1}", "scale{\"N\":-4}", NULL},
+                             *const none[] = {NULL};
     static const char *const sloppy[] = {"scale{\"N\":4096,\"a\":2.0}", NULL};
     (void)state;
     rig_open(&rig, ":memory:", TOY);
-    expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, wrong_op), "INPUT", "problem 1");
+    expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, wrong_op), "INPUT",
+                   "problem 1");
     expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, none), "INPUT", "0 problems");
-    expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, sloppy), "INPUT", "canonical is");
+    expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, sloppy), "INPUT",
+                   "canonical is");
     expect_refused(&rig, rig_submit_body(&rig, "a", "sm_10", 8, ONE), "INPUT", "sm_10");
     struct gk_json *body = rig_submit_body(&rig, "a", "emu-sm_80", 0, ONE);
     assert_string_equal(rig_request(&rig, "submit", body), "INPUT");
@@ -405,7 +421,8 @@ static void test_bad_submits(void **state)
     expect_refused(&rig, body, "NOT_FOUND", "gktune-worker");
     gk_core_set_free(rig.core, 1000);
     expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, ONE), "LIMIT", "free");
-    assert_int_equal(rig_count(&rig, "jobs", "jobs", 0), 0); /* nothing of a refused one is stored */
+    assert_int_equal(rig_count(&rig, "jobs", "jobs", 0),
+                     0); /* nothing of a refused one is stored */
     assert_string_equal(rig_request(&rig, "frobnicate", NULL), "PROTOCOL");
     assert_non_null(strstr(gk_json_get_string(rig.reply, "text", ""), "export_data"));
     rig_close(&rig);
@@ -419,13 +436,15 @@ static void test_malformed(void **state)
     rig_open(&rig, ":memory:", TOY);
     struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 2);
     int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
-    static const enum gk_message_type types[] = {GK_MSG_READY, GK_MSG_STARTED, GK_MSG_RELEASE, GK_MSG_DEVICE_EVENT, GK_MSG_BLOB_GET,
-                                                 GK_MSG_LEASE, GK_MSG_PONG, GK_MSG_ERROR, GK_MSG_EVENT};
+    static const enum gk_message_type types[] = {
+        GK_MSG_READY, GK_MSG_STARTED, GK_MSG_RELEASE, GK_MSG_DEVICE_EVENT, GK_MSG_BLOB_GET,
+        GK_MSG_LEASE, GK_MSG_PONG,    GK_MSG_ERROR,   GK_MSG_EVENT};
     for (size_t i = 0; i < GK_ARRAY_COUNT(types); i++) {
         rig_send(&rig, worker, types[i], 12345, gk_json_new_object());
     }
     int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
-    rig_send(&rig, worker, GK_MSG_RESULT, token, gk_json_new_object()); /* its own lease, no record */
+    rig_send(&rig, worker, GK_MSG_RESULT, token,
+             gk_json_new_object()); /* its own lease, no record */
     assert_int_equal(worker->acks_stale, 1);
     rig_forget(worker, 0);
     uint64_t session = worker->session;
@@ -453,7 +472,8 @@ static void test_messages_for_schema(void **state)
     int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
     assert_string_equal(job_verb(&rig, "watch", job), "OK");
     (void)rig_work(&rig, 1000);
-    static const char *const verbs[] = {"status", "jobs", "show", "trials", "best", "export_data", "workers"};
+    static const char *const verbs[] = {"status", "jobs",        "show",   "trials",
+                                        "best",   "export_data", "workers"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(verbs); i++) {
         assert_string_equal(job_verb(&rig, verbs[i], job), "OK");
     }

@@ -1,6 +1,6 @@
 /*
- * The real gktuned on a state folder of its own: a client and a worker over the socket, kill -9 at many points. Waits for
- * messages and for the end of processes, never for time.
+ * The real gktuned on a state folder of its own: a client and a worker over the socket, kill -9 at
+ * many points. Waits for messages and for the end of processes, never for time.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "kernels/catalog.h"
 
 #define WAIT_MS 20000
-#define TRIALS 18
+#define TRIALS  18
 
 extern char **environ;
 
@@ -100,10 +100,12 @@ static void party_close(struct party *party)
     party->link = NULL;
 }
 
-static void party_send(struct party *party, enum gk_message_type type, uint64_t token, struct gk_json *body)
+static void party_send(struct party *party, enum gk_message_type type, uint64_t token,
+                       struct gk_json *body)
 {
     struct gk_err err = {0};
-    struct gk_message message = {.type = type, .session = party->session, .seq = ++party->seq, .token = token, .body = body};
+    struct gk_message message = {
+        .type = type, .session = party->session, .seq = ++party->seq, .token = token, .body = body};
     if (gk_link_send(party->link, NULL, &message, &err) != GK_OK) {
         fail_msg("send: %s", err.text);
     }
@@ -174,12 +176,14 @@ static void put_files(struct party *client, const struct gk_bundle *bundle)
     for (uint32_t i = 0; i < bundle->count; i++) {
         char *text = NULL, hex[GK_HASH_TEXT_SIZE];
         size_t size = 0;
-        assert_int_equal(gk_catalog_file(catalog, bundle->files[i].path, &text, &size, NULL), GK_OK);
+        assert_int_equal(gk_catalog_file(catalog, bundle->files[i].path, &text, &size, NULL),
+                         GK_OK);
         char *data = base64(text, size);
         gk_hash_hex(&bundle->files[i].hash, hex);
         struct gk_json *body = gk_json_new_object();
         assert_true(gk_json_set_string(body, "hash", hex) && gk_json_set_int(body, "offset", 0) &&
-                    gk_json_set_int(body, "size", (int64_t)size) && gk_json_set_string(body, "data", data ? data : ""));
+                    gk_json_set_int(body, "size", (int64_t)size) &&
+                    gk_json_set_string(body, "data", data ? data : ""));
         gk_json_free(ask_ok(client, "blob_put", body));
         free(text);
         free(data);
@@ -188,14 +192,17 @@ static void put_files(struct party *client, const struct gk_bundle *bundle)
 
 static struct gk_json *submit_body(const char *id, const struct gk_bundle *bundle)
 {
-    struct gk_json *body = gk_json_new_object(), *problems = gk_json_new_array(), *archs = gk_json_new_array();
+    struct gk_json *body = gk_json_new_object(), *problems = gk_json_new_array(),
+                   *archs = gk_json_new_array();
     struct gk_json *budget = gk_json_new_object();
     assert_true(gk_json_push(problems, gk_json_new_string("scale{\"N\":4096}")));
     assert_true(gk_json_push(archs, gk_json_new_string("emu-sm_80")));
     assert_true(gk_json_set_int(budget, "trials", TRIALS));
-    assert_true(gk_json_set_string(body, "submit_id", id) && gk_json_set(body, "problems", problems) &&
-                gk_json_set(body, "archs", archs) && gk_json_set(body, "budget", budget) &&
-                gk_json_set_string(body, "strategy", "exhaustive") && gk_json_set_bool(body, "private_ok", true) &&
+    assert_true(gk_json_set_string(body, "submit_id", id) &&
+                gk_json_set(body, "problems", problems) && gk_json_set(body, "archs", archs) &&
+                gk_json_set(body, "budget", budget) &&
+                gk_json_set_string(body, "strategy", "exhaustive") &&
+                gk_json_set_bool(body, "private_ok", true) &&
                 gk_json_set(body, "bundle", gk_bundle_to_json(bundle)));
     return body;
 }
@@ -223,9 +230,10 @@ static void hello(struct party *worker)
     struct gk_device_props props;
     assert_int_equal(gk_device_props_builtin("emu:sm_80", &props, NULL), GK_OK);
     assert_true(gk_json_push(devices, gk_device_props_to_json(&props)));
-    assert_true(gk_json_set_int(body, "version_min", 1) && gk_json_set_int(body, "version_max", 1) &&
-                gk_json_set_string(body, "spool_id", "e2e") && gk_json_set_string(body, "nvrtc", "13.0") &&
-                gk_json_set(body, "devices", devices) && gk_json_set(body, "held", gk_json_new_array()));
+    assert_true(
+        gk_json_set_int(body, "version_min", 1) && gk_json_set_int(body, "version_max", 1) &&
+        gk_json_set_string(body, "spool_id", "e2e") && gk_json_set_string(body, "nvrtc", "13.0") &&
+        gk_json_set(body, "devices", devices) && gk_json_set(body, "held", gk_json_new_array()));
     party_send(worker, GK_MSG_HELLO, 0, body);
     struct gk_message message = party_receive(worker);
     assert_int_equal(message.type, GK_MSG_WELCOME);
@@ -245,7 +253,8 @@ static struct gk_json *result_of(const struct gk_json *lease, int64_t pass)
         for (size_t i = 0; i < gk_json_count(configs); i++) {
             struct gk_json *sample = gk_json_new_object(), *ns = gk_json_new_array();
             assert_true(gk_json_push(ns, gk_json_new_real(1000.0 + (double)i)));
-            assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(gk_json_at(configs, i), "trial", 0)) &&
+            assert_true(gk_json_set_int(sample, "trial",
+                                        gk_json_get_int(gk_json_at(configs, i), "trial", 0)) &&
                         gk_json_set(sample, "ns", ns) && gk_json_push(samples, sample));
         }
         assert_true(gk_json_set_int(body, "pass", pass) && gk_json_set(body, "samples", samples));
@@ -262,13 +271,14 @@ static struct gk_json *result_of(const struct gk_json *lease, int64_t pass)
 }
 
 struct seen {
-    bool acked[TRIALS + 1];  /* by trial: the daemon said that it is stored */
-    uint32_t repeats;        /* leases of a trial that was acknowledged before */
+    bool acked[TRIALS + 1]; /* by trial: the daemon said that it is stored */
+    uint32_t repeats;       /* leases of a trial that was acknowledged before */
     uint32_t results;
-    bool done;               /* the last pass was taken */
+    bool done; /* the last pass was taken */
 };
 
-/* Serves until `results_max` results were sent (the last one not waited for) or the round is over. */
+/* Serves until `results_max` results were sent (the last one not waited for) or the round is over.
+ */
 static void serve(struct party *worker, struct seen *seen, uint32_t results_max)
 {
     uint32_t sent = 0;
@@ -277,10 +287,13 @@ static void serve(struct party *worker, struct seen *seen, uint32_t results_max)
     int64_t pass = 0;
     while (!seen->done && sent < results_max) {
         struct gk_message message = party_receive(worker);
-        const struct gk_json *list = gk_json_get(message.body, message.type == GK_MSG_LEASE ? "leases" : "results");
-        for (size_t i = 0; message.type == GK_MSG_LEASE && i < gk_json_count(list) && sent < results_max; i++) {
+        const struct gk_json *list =
+            gk_json_get(message.body, message.type == GK_MSG_LEASE ? "leases" : "results");
+        for (size_t i = 0;
+             message.type == GK_MSG_LEASE && i < gk_json_count(list) && sent < results_max; i++) {
             const struct gk_json *lease = gk_json_at(list, i);
-            int64_t token = gk_json_get_int(lease, "token", 0), trial = gk_json_get_int(lease, "trial", 0);
+            int64_t token = gk_json_get_int(lease, "token", 0),
+                    trial = gk_json_get_int(lease, "trial", 0);
             assert_true(token > 0 && token < 4096);
             seen->repeats += trial > 0 && trial <= TRIALS && seen->acked[trial];
             trial_of[token] = trial;
@@ -293,7 +306,8 @@ static void serve(struct party *worker, struct seen *seen, uint32_t results_max)
             sent++;
         }
         for (size_t i = 0; message.type == GK_MSG_ACK && i < gk_json_count(list); i++) {
-            int64_t token = gk_json_get_int(gk_json_at(list, i), "token", 0), trial = trial_of[token];
+            int64_t token = gk_json_get_int(gk_json_at(list, i), "token", 0),
+                    trial = trial_of[token];
             assert_string_equal(gk_json_get_string(gk_json_at(list, i), "status", ""), "stored");
             if (trial > 0 && trial <= TRIALS) {
                 seen->acked[trial] = true;
@@ -327,7 +341,8 @@ static void wait_end(struct party *client, int64_t job)
     gk_json_free(ask_ok(client, "watch", body));
     for (bool over = false; !over;) {
         struct gk_message message = party_receive(client);
-        over = message.type == GK_MSG_EVENT && strcmp(gk_json_get_string(message.body, "kind", ""), "job_done") == 0;
+        over = message.type == GK_MSG_EVENT &&
+               strcmp(gk_json_get_string(message.body, "kind", ""), "job_done") == 0;
         gk_message_fini(&message);
     }
 }
@@ -353,7 +368,10 @@ static int drop_folder(void **state)
     char *argv[] = {program, flags, folder, NULL};
     pid_t pid;
     int status = 0;
-    return posix_spawn(&pid, program, NULL, NULL, argv, environ) == 0 && waitpid(pid, &status, 0) == pid ? status : -1;
+    return posix_spawn(&pid, program, NULL, NULL, argv, environ) == 0 &&
+                   waitpid(pid, &status, 0) == pid
+               ? status
+               : -1;
 }
 
 static void test_submit_to_pick(void **state)
@@ -406,7 +424,8 @@ static void test_second_daemon(void **state)
     party_close(&client);
 }
 
-/* The daemon dies after each further result, acknowledged or not: nothing that was acknowledged is run again or lost. */
+/* The daemon dies after each further result, acknowledged or not: nothing that was acknowledged is
+ * run again or lost. */
 static void test_kill_nine(void **state)
 {
     (void)state;
@@ -437,7 +456,8 @@ static void test_kill_nine(void **state)
     assert_int_equal(number(&client, "trials", job, "trials"), TRIALS);
     assert_int_equal(number(&client, "best", job, "rows"), 1);
     for (int64_t t = 1; t <= TRIALS; t++) {
-        assert_true(seen.acked[t] || seen.results > TRIALS); /* one unacknowledged a kill may have been sent twice */
+        assert_true(seen.acked[t] ||
+                    seen.results > TRIALS); /* one unacknowledged a kill may have been sent twice */
     }
     struct gk_json *body = gk_json_new_object();
     assert_true(gk_json_set_string(body, "action", "check"));

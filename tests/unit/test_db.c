@@ -33,7 +33,10 @@ static int drop_folder(void **state)
     static const char *const names[] = {"a.db", "b.db", "c.db", "old.db", "text.db"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
         for (int k = 0; k < 3; k++) {
-            char *path = gk_asprintf("%s/%s%s", folder, names[i], k == 0 ? "" : k == 1 ? "-wal" : "-journal");
+            char *path = gk_asprintf("%s/%s%s", folder, names[i],
+                                     k == 0   ? ""
+                                     : k == 1 ? "-wal"
+                                              : "-journal");
             (void)unlink(path); /* most do not exist */
             free(path);
         }
@@ -70,30 +73,42 @@ static int64_t fill(struct gk_db *db)
     struct gk_json *row = parse("{}");
     assert_int_equal(gk_db_bundle_put(db, "b1", row, row, 5, NULL), GK_OK);
     gk_json_free(row);
-    row = parse("{\"submit_id\":\"s\",\"spec_key\":\"k\",\"what\":\"w\",\"ops\":[\"op\"],\"bundle\":\"b1\",\"archs\":[],"
-                "\"private_ok\":true,\"budget_trials\":4,\"budget_s\":0.0,\"strategy\":\"random\",\"seed\":1,\"priority\":0,"
-                "\"policy\":\"cold-graph\",\"state\":\"searching\",\"finishing\":false,\"created_ms\":9,\"problems\":1,"
+    row = parse("{\"submit_id\":\"s\",\"spec_key\":\"k\",\"what\":\"w\",\"ops\":[\"op\"],"
+                "\"bundle\":\"b1\",\"archs\":[],"
+                "\"private_ok\":true,\"budget_trials\":4,\"budget_s\":0.0,\"strategy\":\"random\","
+                "\"seed\":1,\"priority\":0,"
+                "\"policy\":\"cold-graph\",\"state\":\"searching\",\"finishing\":false,\"created_"
+                "ms\":9,\"problems\":1,"
                 "\"tasks\":1,\"done\":0,\"trials\":0,\"failed\":0}");
     assert_int_equal(gk_db_job_insert(db, row, &job, NULL), GK_OK);
     gk_json_free(row);
     assert_int_equal(gk_db_problem_put(db, "op", "op{\"N\":1}", &problem, NULL), GK_OK);
     char text[256];
-    (void)snprintf(text, sizeof text, "{\"job\":%d,\"problem\":%d,\"arch\":\"sm_80\",\"gpu\":\"g\",\"nvrtc\":\"13\",\"state\":\"searching\","
-                   "\"trials\":0,\"verified\":0,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}", (int)job, (int)problem);
+    (void)snprintf(text, sizeof text,
+                   "{\"job\":%d,\"problem\":%d,\"arch\":\"sm_80\",\"gpu\":\"g\",\"nvrtc\":\"13\","
+                   "\"state\":\"searching\","
+                   "\"trials\":0,\"verified\":0,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}",
+                   (int)job, (int)problem);
     row = parse(text);
     assert_int_equal(gk_db_task_insert(db, row, &task, NULL), GK_OK);
     gk_json_free(row);
-    (void)snprintf(text, sizeof text, "{\"job\":%d,\"task\":%d,\"seq\":0,\"batch\":0,\"template\":\"t\",\"template_hash\":\"h\",\"config\":\"t{}\","
-                   "\"config_id\":\"c1\",\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":9}", (int)job, (int)task);
+    (void)snprintf(text, sizeof text,
+                   "{\"job\":%d,\"task\":%d,\"seq\":0,\"batch\":0,\"template\":\"t\",\"template_"
+                   "hash\":\"h\",\"config\":\"t{}\","
+                   "\"config_id\":\"c1\",\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,"
+                   "\"created_ms\":9}",
+                   (int)job, (int)task);
     row = parse(text);
     assert_int_equal(gk_db_trial_insert(db, row, &trial, NULL), GK_OK);
     gk_json_free(row);
-    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":1234.5,\"compile_ns\":1.0,\"verify_ns\":2.0,\"measure_ns\":3.0,"
+    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":1234.5,\"compile_ns\":1.0,"
+                "\"verify_ns\":2.0,\"measure_ns\":3.0,"
                 "\"samples_ns\":[1.0,2.0],\"environment\":{\"driver\":\"x\"}}");
     assert_int_equal(gk_db_trial_record(db, trial, 0, 11, "recorded", row, NULL), GK_OK);
     gk_json_free(row);
     assert_int_equal(gk_db_count(db, job, task, 1, 0, 6.0, NULL), GK_OK);
-    assert_int_equal(gk_db_event_add(db, job, 12, "note", row = parse("{\"text\":\"x\"}"), &event, NULL), GK_OK);
+    assert_int_equal(
+        gk_db_event_add(db, job, 12, "note", row = parse("{\"text\":\"x\"}"), &event, NULL), GK_OK);
     gk_json_free(row);
     assert_int_equal(event, 1);
     assert_int_equal(gk_db_commit(db, NULL), GK_OK);
@@ -114,7 +129,8 @@ static void test_round_trip(void **state)
     struct gk_json *rows = NULL;
     assert_int_equal(gk_db_jobs_open(db, &rows, NULL), GK_OK);
     assert_int_equal(gk_json_count(rows), 1);
-    assert_true(gk_json_get_bool(gk_json_at(rows, 0), "private_ok", false)); /* BOOL and JSON come back as such */
+    assert_true(gk_json_get_bool(gk_json_at(rows, 0), "private_ok",
+                                 false)); /* BOOL and JSON come back as such */
     assert_true(gk_json_is(gk_json_get(gk_json_at(rows, 0), "ops"), GK_JSON_ARRAY));
     gk_json_free(rows);
     assert_int_equal(gk_db_list_trials(db, job, false, 0, &rows, NULL), GK_OK);
@@ -122,15 +138,22 @@ static void test_round_trip(void **state)
     assert_true(gk_json_get_real(trial, "time_ns", 0) == 1234.5);
     gk_json_free(rows);
     struct gk_json *same = NULL;
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_OK);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "13", &same, NULL),
+                     GK_OK);
     gk_json_free(same);
     /* Any part of the identity that differs forbids reuse. */
-    assert_int_equal(gk_db_trial_same(db, "c2", 1, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 2, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_90a", "g", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "h", "cold-graph", "13", &same, NULL), GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "warm", "13", &same, NULL), GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "12", &same, NULL), GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c2", 1, "sm_80", "g", "cold-graph", "13", &same, NULL),
+                     GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 2, "sm_80", "g", "cold-graph", "13", &same, NULL),
+                     GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_90a", "g", "cold-graph", "13", &same, NULL),
+                     GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "h", "cold-graph", "13", &same, NULL),
+                     GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "warm", "13", &same, NULL),
+                     GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "12", &same, NULL),
+                     GK_NOT_FOUND);
     gk_db_close(db);
 }
 
@@ -187,7 +210,8 @@ static bool check_ok(struct gk_db *db, char *first, size_t size)
         fail_msg("%s", err.text);
     }
     bool ok = gk_json_get_bool(report, "ok", false);
-    (void)snprintf(first, size, "%s", gk_json_string(gk_json_at(gk_json_get(report, "problems"), 0), ""));
+    (void)snprintf(first, size, "%s",
+                   gk_json_string(gk_json_at(gk_json_get(report, "problems"), 0), ""));
     gk_json_free(report);
     return ok;
 }
@@ -199,7 +223,8 @@ static void test_check_sees_damage(void **state)
     struct gk_db *db = open_store("a.db");
     assert_true(check_ok(db, text, sizeof text));
     struct gk_json *changes = parse("{\"time_ns\":1.5}");
-    assert_int_equal(gk_db_trial_update(db, 1, changes, NULL), GK_OK); /* a row that says other than its hash */
+    assert_int_equal(gk_db_trial_update(db, 1, changes, NULL),
+                     GK_OK); /* a row that says other than its hash */
     gk_json_free(changes);
     assert_false(check_ok(db, text, sizeof text));
     assert_non_null(strstr(text, "trial 1"));
@@ -221,7 +246,8 @@ static void test_backup_restore_prune(void **state)
     char *backup = path_of("b.db"), *back = path_of("c.db");
     assert_int_equal(gk_db_backup(db, backup, true, &err), GK_OK);
     assert_int_equal(gk_db_backup(db, backup, false, &err), GK_EXISTS); /* nothing is overwritten */
-    struct gk_json *changes = parse("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL, *rows = NULL;
+    struct gk_json *changes = parse("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL,
+                   *rows = NULL;
     assert_int_equal(gk_db_job_update(db, 1, changes, NULL), GK_OK);
     assert_int_equal(gk_db_prune(db, 20, &report, NULL), GK_OK);
     assert_int_equal(gk_json_get_int(report, "trials_deleted", -1), 0); /* not older than that */
@@ -250,7 +276,8 @@ static void copy_file(const char *from, const char *to)
     char *text = NULL;
     size_t size = 0;
     struct gk_err err = {0};
-    if (gk_file_load(from, 64 << 20, &text, &size, &err) != GK_OK || gk_file_store(to, text, size, &err) != GK_OK) {
+    if (gk_file_load(from, 64 << 20, &text, &size, &err) != GK_OK ||
+        gk_file_store(to, text, size, &err) != GK_OK) {
         fail_msg("%s", err.text);
     }
     free(text);
@@ -284,7 +311,9 @@ static void test_foreign_files(void **state)
     struct gk_db *db = NULL;
     struct gk_err err = {0};
     char *path = path_of("text.db");
-    assert_int_equal(gk_file_store(path, "this is no store at all, but a longer piece of text", 51, NULL), GK_OK);
+    assert_int_equal(
+        gk_file_store(path, "this is no store at all, but a longer piece of text", 51, NULL),
+        GK_OK);
     assert_int_equal(gk_db_open(path, true, &db, &err), GK_CORRUPT);
     free(path);
     path = path_of("missing/x.db");
