@@ -45,7 +45,8 @@ static void executor_frame(void *context, const struct gk_json *json)
     struct lease *lease = bench->lease;
     uint32_t unit = bench->unit;
     if (!lease) {
-        gk_process_kill(bench->process);
+        gk_process_abandon(bench->process);
+        bench->process = NULL;
         return;
     }
     gk_process_deadline(bench->process, 0);

@@ -18,7 +18,7 @@ int gk_child_compile(const char *nvrtc_path);
  * input_set (-1: all), measure_only}. The answer {"record": ...}, or {"error", "status"}. */
 int gk_child_executor(const char *device_name);
 
-/* Exits 0 when the library opens: tried once inside the sandbox before it is relied upon. */
+/* Exits 0 when a small kernel compiles: tried once inside the sandbox before it is relied upon. */
 int gk_child_probe(const char *nvrtc_path);
 
 /* Dies with the parent, no core files, processor time and (without ASan) address space limited. 0: no limit. */

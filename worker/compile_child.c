@@ -44,9 +44,17 @@ int gk_child_probe(const char *nvrtc_path)
 {
     struct gk_compiler_places places = {.file = nvrtc_path};
     struct gk_compiler *compiler = NULL;
+    struct gk_compile_input input = {.name = "probe.cu", .target = "sm_80",
+                                     .text = "extern \"C\" __global__ void probe(float *x) { *x = 1; }"};
+    struct gk_compile_output output = {0};
     enum gk_status status = gk_compiler_open(&places, &compiler, NULL);
+    if (status == GK_OK) {
+        status = gk_compiler_run(compiler, &input, &output, NULL);
+    }
+    bool compiled = status == GK_OK && output.compiled;
+    gk_compile_output_fini(&output);
     gk_compiler_close(compiler);
-    return status == GK_OK ? 0 : 1;
+    return compiled ? 0 : 1;
 }
 
 int gk_child_compile(const char *nvrtc_path)

@@ -137,6 +137,19 @@ static void find_path(struct gk_compiler *compiler)
     }
 }
 
+/* NVRTC opens its built-ins by name alone, which fails where no loader path leads to its folder (a wheel, a sandbox).
+ * What is loaded already under that name is found. Best effort: an NVRTC that finds them itself needs none of it. */
+static void open_builtins(const struct gk_compiler *compiler)
+{
+    char path[PATH_MAX + 64];
+    const char *slash = strrchr(compiler->path, '/');
+    if (slash) {
+        (void)snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%s",
+                       (int)(slash - compiler->path), compiler->path, compiler->version);
+        (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+}
+
 enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
                                 struct gk_compiler **compiler_out, struct gk_err *err)
 {
@@ -166,6 +179,7 @@ enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
     }
     (void)snprintf(compiler->version, sizeof compiler->version, "%d.%d", major, minor);
     find_path(compiler);
+    open_builtins(compiler);
     *compiler_out = compiler;
     compiler = NULL;
 out:

@@ -81,7 +81,8 @@ void lease_drop(struct worker *worker, struct lease *lease)
     struct bench *bench = &worker->benches[lease->device];
     if (bench->lease == lease) {
         bench->lease = NULL;
-        gk_process_kill(bench->process);
+        gk_process_abandon(bench->process); /* a fresh one takes its place */
+        bench->process = NULL;
     }
     lease_free(worker, lease);
     session_credit(worker);

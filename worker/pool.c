@@ -126,7 +126,8 @@ static void slot_frame(void *context, const struct gk_json *json)
     struct gk_compile_output output = {0};
     struct gk_err err = {0};
     if (!task) {
-        gk_process_kill(slot->process); /* an answer that nobody asked for */
+        gk_process_abandon(slot->process); /* an answer that nobody asked for */
+        slot->process = NULL;
         return;
     }
     gk_process_deadline(slot->process, 0);

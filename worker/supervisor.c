@@ -225,6 +225,7 @@ enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
     worker->options = options;
+    (void)signal(SIGPIPE, SIG_IGN); /* a child may die between two writes: the exit event says so */
     enum gk_status status = start(worker, err);
     if (status == GK_OK) {
         (void)uv_run(&worker->loop, UV_RUN_DEFAULT);
