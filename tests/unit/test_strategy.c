@@ -243,6 +243,36 @@ static void local_beats_random_with_failures_about(void **state)
     sample_space_fini(&gemm);
 }
 
+/* Where nothing works there is nothing to climb: asks stay as far apart as chance puts them. */
+static void failures_are_not_climbed_from(void **state)
+{
+    (void)state;
+    struct gk_space_def gemm = {0};
+    struct gk_space *space = NULL;
+    struct gk_err err;
+    uint8_t met[200][GK_PARAMS_MAX];
+    uint32_t near = 0;
+    sample_space_gemm(&gemm, base);
+    assert_ok(gk_space_create(&gemm, &space, &err), err);
+    const struct gk_strategy_ops *ops = gk_strategy_find("local");
+    struct gk_strategy *self = start(ops, space, 6, NULL, 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint32_t got, index, differ = 0;
+        assert_int_equal(ops->ask(self, 1, &index, &got, NULL), GK_OK);
+        gk_space_digits(space, index, met[i]);
+        for (uint32_t k = 0; i >= 2 && k < 9; k++) { /* two climbs take turns */
+            differ += met[i][k] != met[i - 2][k];
+        }
+        near += i >= 2 && differ <= 2;
+        struct gk_tell tell = {.index = index, .ok = false};
+        ops->tell(self, &tell);
+    }
+    assert_true(near < 10);
+    ops->destroy(self);
+    gk_space_destroy(space);
+    sample_space_fini(&gemm);
+}
+
 /* The tree that holds the better configs gets most trials, the others some. */
 static void budget_follows_the_better_tree(void **state)
 {
@@ -274,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_space_of_one_and_bad_hints),
         cmocka_unit_test(exhaustive_is_declared_order),
         cmocka_unit_test(local_beats_random_with_failures_about),
+        cmocka_unit_test(failures_are_not_climbed_from),
         cmocka_unit_test(budget_follows_the_better_tree),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
