@@ -103,7 +103,13 @@ static enum gk_status settle_held(struct gk_core *core, struct session *session,
         }
         if (keeps) {
             lease->session = session->id;
-            lease->deadline_ns = core->now_ns + RUN_MODELLED_S * SECOND_NS;
+            /* Queued at the worker: as long as it lives. Begun: it may need what a STARTED one has.
+             */
+            bool queued =
+                strcmp(gk_json_get_string(gk_json_at(held, i), "state", ""), "queued") == 0;
+            lease->started = !queued;
+            lease->deadline_ns =
+                queued ? UINT64_MAX : core->now_ns + 2 * RUN_MODELLED_S * SECOND_NS;
             if (lease->device < session->device_count) {
                 session->devices[lease->device].leases++;
                 session->devices[lease->device].in_final |= lease->is_final;

@@ -132,6 +132,11 @@ static void test_reconnect_keeps(void **state)
     rig_hello(&rig, worker);
     assert_int_equal(worker->kept, 4);
     assert_int_equal(worker->dropped, 0);
+    for (int second = 0; second < 2000; second += 2) { /* queued: as long as the worker lives */
+        rig_advance(&rig, 2000);
+        rig_send(&rig, worker, GK_MSG_PING, 0, gk_json_new_object());
+    }
+    assert_int_equal(gk_core_counters(rig.core).expired, 0);
     (void)rig_work(&rig, 1000);
     assert_string_equal(rig_job_state(&rig, job), "done");
     assert_int_equal(worker->granted, 8 + 1);
