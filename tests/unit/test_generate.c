@@ -1,0 +1,126 @@
+/* Inputs: the quantile table against the distribution function, generators by their moments and bounds. */
+#include "worker/generate.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/numeric.h"
+
+static void quantiles(void **state)
+{
+    const float *table = gk_normal_quantiles();
+    (void)state;
+    for (int i = 0; i < GK_QUANTILES; i++) {
+        double p = (i + 0.5) / GK_QUANTILES;
+        double got = p < 0.5 ? 0.5 * erfc(-(double)table[i] * M_SQRT1_2)
+                             : 1 - 0.5 * erfc((double)table[i] * M_SQRT1_2);
+        /* Rounding to float moves the argument by 2^-24 of itself. */
+        double slack = exp(-0.5 * (double)table[i] * (double)table[i]) * 0.4 *
+                           (fabs((double)table[i]) * 0x1p-23 + 1e-30) + 1e-14;
+        if (fabs(got - p) > slack) {
+            fail_msg("quantile %d: %.9g gives %.15g, want %.15g", i, (double)table[i], got, p);
+        }
+        assert_true(i == 0 || table[i] > table[i - 1]);
+        assert_true(table[i] == -table[GK_QUANTILES - 1 - i]);
+    }
+}
+
+/* A plan made by hand: one tensor of 100 rows of 50 in rows of 64, behind an offset of 8. */
+static void make_plan(struct gk_plan *plan, struct gk_tensor *tensor, struct gk_op *op,
+                      enum gk_dtype dtype, enum gk_generator_kind kind)
+{
+    memset(plan, 0, sizeof *plan);
+    memset(tensor, 0, sizeof *tensor);
+    memset(op, 0, sizeof *op);
+    (void)snprintf(tensor->name, sizeof tensor->name, "A");
+    tensor->gen.kind = kind;
+    tensor->gen.series_field = -1;
+    tensor->rows_owner = -1;
+    op->tensor_count = 1;
+    plan->op = op;
+    plan->tensors[0] = (struct gk_plan_tensor){.def = tensor, .present = true, .dtype = dtype,
+                                               .rank = 2, .extents = {100, 50}, .strides = {64, 1},
+                                               .offset = 8, .span = 8 + 99 * 64 + 50,
+                                               .elements = 5000, .align = 16};
+}
+
+static void generated(enum gk_dtype dtype, enum gk_generator_kind kind, uint64_t seed,
+                      unsigned char *bytes)
+{
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
+    struct gk_op *op = calloc(1, sizeof *op);
+    struct gk_err err = {0};
+    assert_true(plan && tensor && op);
+    make_plan(plan, tensor, op, dtype, kind);
+    assert_int_equal(gk_generate(plan, 0, seed, false, bytes, &err), GK_OK);
+    free(plan);
+    free(tensor);
+    free(op);
+}
+
+static void normal_values(void **state)
+{
+    float values[8 + 99 * 64 + 50], again[8 + 99 * 64 + 50];
+    double sum = 0, squares = 0;
+    int64_t nans = 0;
+    (void)state;
+    generated(GK_F32, GK_GEN_NORMAL, 5, (unsigned char *)values);
+    generated(GK_F32, GK_GEN_NORMAL, 5, (unsigned char *)again);
+    assert_memory_equal(values, again, sizeof values);
+    generated(GK_F32, GK_GEN_NORMAL, 6, (unsigned char *)again);
+    assert_memory_not_equal(values, again, sizeof values);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(values); i++) {
+        bool inside = i >= 8 && (i - 8) % 64 < 50;
+        assert_true(isnan(values[i]) == !inside); /* padding is NaN, elements are not */
+        nans += isnan(values[i]) ? 1 : 0;
+        sum += inside ? (double)values[i] : 0;
+        squares += inside ? (double)values[i] * (double)values[i] : 0;
+    }
+    assert_int_equal(nans, 8 + 99 * 14);
+    assert_true(fabs(sum / 5000) < 0.06 && fabs(squares / 5000 - 1) < 0.1);
+}
+
+static void ternary_values(void **state)
+{
+    uint16_t values[8 + 99 * 64 + 50];
+    int counts[3] = {0};
+    (void)state;
+    generated(GK_BF16, GK_GEN_TERNARY, 1, (unsigned char *)values);
+    for (size_t i = 8; i < GK_ARRAY_COUNT(values); i++) {
+        if ((i - 8) % 64 < 50) {
+            double value = gk_element_load(GK_BF16, &values[i]);
+            assert_true(value == -1 || value == 0 || value == 1);
+            counts[(int)value + 1]++;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(counts[i] > 1500 && counts[i] < 1850); /* a third each */
+    }
+}
+
+static void places(void **state)
+{
+    struct gk_plan_tensor tensor = {.rank = 3, .extents = {2, 3, 4}, .strides = {100, 10, 2},
+                                    .offset = 7};
+    char text[64];
+    (void)state;
+    assert_int_equal(gk_tensor_position(&tensor, 0), 7);
+    assert_int_equal(gk_tensor_position(&tensor, 23), 7 + 100 + 20 + 6);
+    gk_tensor_coordinates(&tensor, 23, text, sizeof text);
+    assert_string_equal(text, "[1, 2, 3]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(quantiles), cmocka_unit_test(normal_values),
+                                       cmocka_unit_test(ternary_values), cmocka_unit_test(places)};
+    struct gk_err err = {0};
+    return gk_hash_setup(&err) == GK_OK ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
