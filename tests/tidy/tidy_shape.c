@@ -159,7 +159,8 @@ static bool is_built(const struct tidy_tree *tree, const struct tidy_file *file)
     for (uint32_t i = 0; i < tree->count; i++) {
         const struct tidy_file *list = &tree->files[i];
         bool is_list =
-            tidy_ends_with(list->path, "CMakeLists.txt") || tidy_ends_with(list->path, ".cmake");
+            tidy_ends_with(list->path, "CMakeLists.txt") || tidy_ends_with(list->path, ".cmake") ||
+            tidy_ends_with(list->path, ".sh"); /* an e2e script may compile what users would */
         size_t list_folder = (size_t)(tidy_base_name(list->path) - list->path);
         if (!is_list) {
             continue;
