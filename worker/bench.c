@@ -122,6 +122,7 @@ static struct gk_json *request_of(const struct bench *bench, const struct lease 
            gk_json_set_string(json, "reference", lease->reference ? lease->reference->path : "") &&
            gk_json_set_int(json, "input_set",
                            lease->is_final ? (lease->pass == 1 ? -1 : 0) : lease->input_set) &&
+           gk_json_set_real(json, "best_ns", lease->best_ns) &&
            gk_json_set_bool(json, "measure_only", lease->is_final && lease->pass > 1);
     (void)bench;
     if (!good) {

@@ -15,7 +15,7 @@
 int gk_child_compile(const char *nvrtc_path);
 
 /* Executor process. A request: {root, op, template, problem, config, codes:[path or ""], reference: path,
- * input_set (-1: all), measure_only}. The answer {"record": ...}, or {"error", "status"}. */
+ * input_set (-1: all), best_ns, measure_only}. The answer {"record": ...}, or {"error", "status"}. */
 int gk_child_executor(const char *device_name);
 
 /* Exits 0 when a small kernel compiles: tried once inside the sandbox before it is relied upon. */

@@ -222,6 +222,7 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
         .config = &request->config,
         .reference_code = &request->reference,
         .input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set % 4,
+        .best_ns = gk_json_get_real(json, "best_ns", 0),
         .measure_only = gk_json_get_bool(json, "measure_only", false),
     };
     struct gk_trial_bench bench = {executor->device, executor->references};

@@ -145,6 +145,7 @@ static enum gk_status read_trial(const struct gk_json *body, struct lease *lease
     }
     lease->unit_count = 1;
     lease->input_set = gk_json_get_int(body, "input_set", 0) & 3;
+    lease->best_ns = gk_json_get_real(body, "best_ns", 0);
     return read_unit(body, &lease->units[0], err);
 }
 

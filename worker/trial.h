@@ -19,6 +19,7 @@ struct gk_trial {
     const struct gk_compile_output *codes[GK_LAUNCHES_MAX]; /* by launch; NULL where it is absent */
     const struct gk_compile_output *reference_code;
     uint32_t input_set;   /* 0..3, or GK_INPUT_SETS_ALL (finalists) */
+    double best_ns;       /* of the task so far; 0: none */
     bool measure_only;    /* verified before: a pass of a final round */
 };
 

@@ -90,6 +90,7 @@ struct lease {
     bool is_final;
     uint32_t device;
     int64_t input_set, compile_s, run_s;
+    double best_ns; /* of the task when it was leased; 0: none */
     char *op, *problem;
     struct bundle *bundle;
     enum lease_state state;
