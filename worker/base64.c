@@ -39,9 +39,11 @@ enum gk_status gk_base64_decode(const char *text, unsigned char **bytes_out, siz
                                 struct gk_err *err)
 {
     size_t length = strlen(text), size = 0;
-    size_t padding = length >= 2 ? (size_t)(text[length - 1] == '=') + (text[length - 2] == '=') : 0;
+    size_t padding =
+        length >= 2 ? (size_t)(text[length - 1] == '=') + (text[length - 2] == '=') : 0;
     if (length % 4 != 0) {
-        return gk_fail(err, GK_PARSE, "base64 of %zu characters; a multiple of 4 is allowed", length);
+        return gk_fail(err, GK_PARSE, "base64 of %zu characters; a multiple of 4 is allowed",
+                       length);
     }
     unsigned char *bytes = malloc(length / 4 * 3 + 1);
     if (!bytes) {

@@ -1,4 +1,5 @@
-/* Bytes in JSON: cubins between processes and blobs of the protocol (RFC 4648, with padding). Pure. */
+/* Bytes in JSON: cubins between processes and blobs of the protocol (RFC 4648, with padding). Pure.
+ */
 #ifndef GK_WORKER_BASE64_H
 #define GK_WORKER_BASE64_H
 

@@ -1,13 +1,14 @@
 /*
- * Executors, one a device: the next ready unit goes to it, its record comes back, and when it dies or hangs the unit
- * it was running gets the blame and a fresh one is started.
+ * Executors, one a device: the next ready unit goes to it, its record comes back, and when it dies
+ * or hangs the unit it was running gets the blame and a fresh one is started.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker/worker_state.h"
 
-#define QUICK_DEATHS_MAX 5 /* starts in a row without one answer: the machine is broken, not the configs */
+#define QUICK_DEATHS_MAX                                                                           \
+    5 /* starts in a row without one answer: the machine is broken, not the configs */
 
 static struct gk_hash kill_key(const char *config_id)
 {
@@ -86,11 +87,13 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     uint32_t kills = kills_add(worker, unit->config_id);
     if (late) {
         record = record_json(GK_STAGE_RUN, GK_FAILURE_TIMEOUT,
-                             "did not end within run_s = %lld s and was killed", (long long)lease->run_s);
+                             "did not end within run_s = %lld s and was killed",
+                             (long long)lease->run_s);
     } else {
-        record = record_json(GK_STAGE_RUN, GK_FAILURE_CRASH,
-                             "the executor died (signal %d, exit status %lld) while running it, %u. time",
-                             signal_number, (long long)exit_status, kills);
+        record = record_json(
+            GK_STAGE_RUN, GK_FAILURE_CRASH,
+            "the executor died (signal %d, exit status %lld) while running it, %u. time",
+            signal_number, (long long)exit_status, kills);
     }
     lease_recorded(worker, lease, index, record);
     gk_json_free(record);
@@ -100,8 +103,8 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
 static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
 {
     struct worker *worker = bench->worker;
-    char *argv[] = {(char *)worker->options->program, (char *)"--child=executor", (char *)"--device",
-                    bench->props.device, NULL};
+    char *argv[] = {(char *)worker->options->program, (char *)"--child=executor",
+                    (char *)"--device", bench->props.device, NULL};
     struct gk_process_events events = {executor_frame, executor_ended, bench};
     return gk_process_start(&worker->loop, argv, NULL, &events, &bench->process, err);
 }
@@ -132,7 +135,8 @@ static struct gk_json *request_of(const struct bench *bench, const struct lease 
     return json;
 }
 
-/* A final round has its device to itself: while one is held, nothing else is taken from the queue. */
+/* A final round has its device to itself: while one is held, nothing else is taken from the queue.
+ */
 static struct lease *next_lease(struct bench *bench)
 {
     struct lease *found = NULL;
@@ -173,7 +177,8 @@ void bench_advance(struct bench *bench)
         return;
     }
     enum gk_status status = bench->process ? GK_OK : start_executor(bench, &err);
-    struct gk_json *request = status == GK_OK ? request_of(bench, lease, &lease->units[index]) : NULL;
+    struct gk_json *request =
+        status == GK_OK ? request_of(bench, lease, &lease->units[index]) : NULL;
     if (status == GK_OK) {
         status = request ? gk_process_send(bench->process, request, &err) : GK_NOMEM;
     }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BASE_ALIGN 512  /* more than any alignment that is promised */
+#define BASE_ALIGN  512 /* more than any alignment that is promised */
 #define GUARD_BYTES 512 /* wider than any access of one warp's first instruction behind a row */
-#define GUARD_BYTE 0xc5
+#define GUARD_BYTE  0xc5
 
 static enum gk_status paint(struct gk_device *device, uint64_t address, uint64_t size,
                             const void *pattern, uint32_t pattern_bytes, struct gk_err *err)
@@ -52,7 +52,8 @@ enum gk_status gk_buffer_make(struct gk_device *device, const char *name, uint64
 void gk_buffer_free(struct gk_device *device, struct gk_buffer *buffer)
 {
     if (buffer && buffer->base) {
-        (void)device->ops->release(device, buffer->base, NULL); /* a free that fails leaves it allocated */
+        (void)device->ops->release(device, buffer->base,
+                                   NULL); /* a free that fails leaves it allocated */
         memset(buffer, 0, sizeof *buffer);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Bundles: fetched from the daemon blob by blob, each checked against its hash, unpacked aside and renamed, loaded. A
- * bundle that is on disk from before is loaded without asking.
+ * Bundles: fetched from the daemon blob by blob, each checked against its hash, unpacked aside and
+ * renamed, loaded. A bundle that is on disk from before is loaded without asking.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -134,14 +134,17 @@ static char *path_aside(const struct bundle *bundle, const char *file)
 static enum gk_status store_file(struct bundle *bundle, struct gk_err *err)
 {
     const struct gk_bundle_file *file = &bundle->files.files[bundle->at];
-    struct gk_hash hash = gk_hash_bytes(bundle->data.data ? bundle->data.data : "", bundle->data.size);
+    struct gk_hash hash =
+        gk_hash_bytes(bundle->data.data ? bundle->data.data : "", bundle->data.size);
     if (!gk_hash_equal(&hash, &file->hash)) {
         return gk_fail(err, GK_CORRUPT, "%s does not match its hash", file->path);
     }
     char *path = path_aside(bundle, file->path);
-    enum gk_status status = path ? gk_make_folders(path, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        path ? gk_make_folders(path, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
-        status = gk_file_store(path, bundle->data.data ? bundle->data.data : "", bundle->data.size, err);
+        status =
+            gk_file_store(path, bundle->data.data ? bundle->data.data : "", bundle->data.size, err);
     }
     free(path);
     return status;
@@ -182,8 +185,8 @@ void bundle_ask(struct worker *worker, struct bundle *bundle)
     session_send(worker, GK_MSG_BLOB_GET, 0, body);
 }
 
-static enum gk_status take_piece(struct bundle *bundle, const struct gk_json *body,
-                                 bool *whole_out, struct gk_err *err)
+static enum gk_status take_piece(struct bundle *bundle, const struct gk_json *body, bool *whole_out,
+                                 struct gk_err *err)
 {
     unsigned char *bytes = NULL;
     size_t size = 0;

@@ -10,7 +10,8 @@
 
 #define GK_FRAME_MAX (64u << 20) /* a cubin of some MB in base64, its PTX and its log */
 
-/* For children: blocking. read: GK_END when the other side closed between frames, GK_PROTOCOL inside one. */
+/* For children: blocking. read: GK_END when the other side closed between frames, GK_PROTOCOL
+ * inside one. */
 enum gk_status gk_frame_write(int fd, const struct gk_json *json, struct gk_err *err);
 enum gk_status gk_frame_read(int fd, struct gk_json **json_out, struct gk_err *err);
 

@@ -13,7 +13,7 @@
 #include "core/json.h"
 #include "worker/base64.h"
 
-#define ENTRY_MAX (64u << 20)
+#define ENTRY_MAX   (64u << 20)
 #define ENTRIES_MAX 65536
 static const char magic[] = "gkc1 ";
 
@@ -146,8 +146,8 @@ enum gk_status gk_code_write(const char *path, const struct gk_compile_output *o
     struct gk_buf body = {0}, whole = {0};
     char hex[GK_HASH_TEXT_SIZE];
     struct gk_json *json = gk_code_to_json(output);
-    enum gk_status status = json ? gk_json_canonical(json, &body, err)
-                                 : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        json ? gk_json_canonical(json, &body, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         struct gk_hash hash = gk_hash_bytes(body.data, body.size);
         gk_hash_hex(&hash, hex);

@@ -1,8 +1,9 @@
 /*
  * Compiled code by content: one file an entry, under the hash of everything that it depends on.
  *
- * Written aside, synced and renamed by the supervisor only, so a reader sees a whole entry or none; checked against
- * its own hash when read, so a damaged one counts as missing and is made again. Two workers may share a folder.
+ * Written aside, synced and renamed by the supervisor only, so a reader sees a whole entry or none;
+ * checked against its own hash when read, so a damaged one counts as missing and is made again. Two
+ * workers may share a folder.
  */
 #ifndef GK_WORKER_CODE_CACHE_H
 #define GK_WORKER_CODE_CACHE_H
@@ -29,7 +30,8 @@ struct gk_json *gk_code_to_json(const struct gk_compile_output *output);
 enum gk_status gk_code_from_json(const struct gk_json *json, struct gk_compile_output *output_out,
                                  struct gk_err *err);
 
-/* mkdir -p with mode 0700 below an existing folder; the last `/name` is a file unless it ends in '/'. */
+/* mkdir -p with mode 0700 below an existing folder; the last `/name` is a file unless it ends in
+ * '/'. */
 enum gk_status gk_make_folders(const char *path, struct gk_err *err);
 
 #endif

@@ -8,9 +8,9 @@
 #include "worker/code_cache.h"
 #include "worker/compile_job.h"
 
-/* An hour of processor time for a process that may compile thousands of kernels; one compilation's deadline is
- * the supervisor's. */
-#define CPU_S 3600
+/* An hour of processor time for a process that may compile thousands of kernels; one compilation's
+ * deadline is the supervisor's. */
+#define CPU_S        3600
 #define MEMORY_BYTES (UINT64_C(3) << 30)
 
 static struct gk_json *error_answer(enum gk_status status, const struct gk_err *err)
@@ -44,8 +44,10 @@ int gk_child_probe(const char *nvrtc_path)
 {
     struct gk_compiler_places places = {.file = nvrtc_path};
     struct gk_compiler *compiler = NULL;
-    struct gk_compile_input input = {.name = "probe.cu", .target = "sm_80",
-                                     .text = "extern \"C\" __global__ void probe(float *x) { *x = 1; }"};
+    struct gk_compile_input input = {
+        .name = "probe.cu",
+        .target = "sm_80",
+        .text = "extern \"C\" __global__ void probe(float *x) { *x = 1; }"};
     struct gk_compile_output output = {0};
     enum gk_status status = gk_compiler_open(&places, &compiler, NULL);
     if (status == GK_OK) {

@@ -136,9 +136,8 @@ enum gk_status gk_compile_job_make(const struct gk_catalog *catalog, const struc
     job.kernel = gk_strdup(planned->def->kernel);
     job.name = gk_strdup(planned->def->source);
     job.headers = calloc(HEADERS_MAX, sizeof *job.headers);
-    enum gk_status status = job.kernel && job.name && job.headers
-                                ? GK_OK
-                                : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        job.kernel && job.name && job.headers ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = gk_catalog_file(catalog, planned->def->source, &job.text, &size, err);
     }
@@ -191,7 +190,8 @@ struct gk_json *gk_compile_job_to_json(const struct gk_compile_job *job)
     good = good && gk_json_set_string(json, "module_key", hex) &&
            gk_json_set_string(json, "target", job->target) &&
            gk_json_set_string(json, "kernel", job->kernel) &&
-           gk_json_set_string(json, "name", job->name) && gk_json_set_string(json, "text", job->text);
+           gk_json_set_string(json, "name", job->name) &&
+           gk_json_set_string(json, "text", job->text);
     good = good && gk_json_set(json, "defines", list_to_json(job->defines, job->define_count));
     good = good && gk_json_set(json, "options", list_to_json(job->options, job->option_count));
     if (!good) {
@@ -252,9 +252,8 @@ enum gk_status gk_compile_job_from_json(const struct gk_json *json, struct gk_co
     job.kernel = gk_strdup(gk_json_get_string(json, "kernel", ""));
     job.name = gk_strdup(gk_json_get_string(json, "name", ""));
     job.text = gk_strdup(gk_json_get_string(json, "text", ""));
-    enum gk_status status = job.kernel && job.name && job.text
-                                ? GK_OK
-                                : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        job.kernel && job.name && job.text ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = headers_from_json(gk_json_get(json, "headers"), &job, err);
     }

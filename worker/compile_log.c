@@ -26,7 +26,8 @@ static bool holds(const char *line, size_t size, const char *what)
     return memmem(line, size, what, strlen(what)) != NULL;
 }
 
-/* Whether the line names a kernel, and whether it is ours: 'name' stands in quotes or at the line's end. */
+/* Whether the line names a kernel, and whether it is ours: 'name' stands in quotes or at the line's
+ * end. */
 static bool names_kernel(const char *line, size_t size, const char *kernel, bool *ours_out)
 {
     if (!holds(line, size, "Compiling entry function") &&
@@ -71,8 +72,8 @@ static void read_line(const char *line, size_t size, struct gk_compile_facts *fa
 
 void gk_compile_log_read(const char *log, const char *kernel, struct gk_compile_facts *facts_out)
 {
-    struct gk_compile_facts facts = {.regs = -1, .spill_bytes = -1, .stack_bytes = -1,
-                                     .static_smem = -1};
+    struct gk_compile_facts facts = {
+        .regs = -1, .spill_bytes = -1, .stack_bytes = -1, .static_smem = -1};
     bool ours = false;
     for (const char *line = log; line && *line;) {
         const char *end = strchr(line, '\n');

@@ -82,9 +82,9 @@ static void try_folder(struct search *search, const char *folder, const char *be
 static void search_everywhere(struct search *search, const struct gk_compiler_places *places)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda*/lib64",
-                                          "/usr/local/cuda*/targets/*/lib", "/opt/cuda/lib64",
-                                          "/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
+    static const char *const folders[] = {
+        "/usr/local/cuda/lib64", "/usr/local/cuda*/lib64",    "/usr/local/cuda*/targets/*/lib",
+        "/opt/cuda/lib64",       "/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
     if (places->file) {
         try_file(search, places->file);
         return;
@@ -137,8 +137,9 @@ static void find_path(struct gk_compiler *compiler)
     }
 }
 
-/* NVRTC opens its built-ins by name alone, which fails where no loader path leads to its folder (a wheel, a sandbox).
- * What is loaded already under that name is found. Best effort: an NVRTC that finds them itself needs none of it. */
+/* NVRTC opens its built-ins by name alone, which fails where no loader path leads to its folder (a
+ * wheel, a sandbox). What is loaded already under that name is found. Best effort: an NVRTC that
+ * finds them itself needs none of it. */
 static void open_builtins(const struct gk_compiler *compiler)
 {
     char path[PATH_MAX + 64];
@@ -164,10 +165,11 @@ enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
     search_everywhere(&search, places);
     compiler->library = search.library;
     if (!compiler->library) {
-        status = gk_fail(err, GK_MISSING,
-                         "NVRTC (libnvrtc.so) was not found; looked for %s. Set GKTUNE_NVRTC to the "
-                         "library or CUDA_HOME to the toolkit, or install the wheel nvidia-cuda-nvrtc",
-                         gk_buf_text(&search.tried));
+        status =
+            gk_fail(err, GK_MISSING,
+                    "NVRTC (libnvrtc.so) was not found; looked for %s. Set GKTUNE_NVRTC to the "
+                    "library or CUDA_HOME to the toolkit, or install the wheel nvidia-cuda-nvrtc",
+                    gk_buf_text(&search.tried));
         goto out;
     }
     if (!resolve_all(compiler->library, &compiler->api) ||
@@ -265,7 +267,8 @@ static void make_options(struct option_list *list, const struct gk_compile_input
     }
 }
 
-static enum gk_status take_text(nvrtcProgram program, nvrtcResult (*get_size)(nvrtcProgram, size_t *),
+static enum gk_status take_text(nvrtcProgram program,
+                                nvrtcResult (*get_size)(nvrtcProgram, size_t *),
                                 nvrtcResult (*get)(nvrtcProgram, char *), char **text_out,
                                 size_t *size_out, struct gk_err *err)
 {
@@ -346,7 +349,8 @@ enum gk_status gk_compiler_run(struct gk_compiler *compiler, const struct gk_com
                          input->name, OPTIONS_MAX);
         goto out;
     }
-    result = api->create(&program, input->text, input->name, (int)input->header_count, texts, names);
+    result =
+        api->create(&program, input->text, input->name, (int)input->header_count, texts, names);
     if (result != NVRTC_SUCCESS) {
         status = gk_fail(err, GK_INTERNAL, "NVRTC: %s", api->text(result));
         goto out;

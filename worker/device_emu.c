@@ -1,6 +1,6 @@
 /*
- * The emulated device behind the table of operations: worker/emu with its faults turned into failures of a
- * record. It catches every access outside a buffer itself, with the source line.
+ * The emulated device behind the table of operations: worker/emu with its faults turned into
+ * failures of a record. It catches every access outside a buffer itself, with the source line.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,21 +94,30 @@ static enum gk_status emu_find(struct gk_device *device, struct gk_device_module
 static enum gk_failure failure_of(enum gk_emu_fault fault)
 {
     switch (fault) {
-    case GK_EMU_FAULT_NONE: return GK_FAILURE_NONE;
+    case GK_EMU_FAULT_NONE:
+        return GK_FAILURE_NONE;
     case GK_EMU_FAULT_OUT_OF_BOUNDS:
     case GK_EMU_FAULT_NULL_POINTER:
-    case GK_EMU_FAULT_CONST_WRITE: return GK_FAILURE_OUT_OF_BOUNDS;
-    case GK_EMU_FAULT_MISALIGNED: return GK_FAILURE_MISALIGNED;
+    case GK_EMU_FAULT_CONST_WRITE:
+        return GK_FAILURE_OUT_OF_BOUNDS;
+    case GK_EMU_FAULT_MISALIGNED:
+        return GK_FAILURE_MISALIGNED;
     case GK_EMU_FAULT_UNWRITTEN:
-    case GK_EMU_FAULT_PENDING: return GK_FAILURE_UNWRITTEN_READ;
+    case GK_EMU_FAULT_PENDING:
+        return GK_FAILURE_UNWRITTEN_READ;
     case GK_EMU_FAULT_DEADLOCK:
-    case GK_EMU_FAULT_DIVERGENT: return GK_FAILURE_DEADLOCK;
-    case GK_EMU_FAULT_WORK_LIMIT: return GK_FAILURE_TIMEOUT;
+    case GK_EMU_FAULT_DIVERGENT:
+        return GK_FAILURE_DEADLOCK;
+    case GK_EMU_FAULT_WORK_LIMIT:
+        return GK_FAILURE_TIMEOUT;
     case GK_EMU_FAULT_TRAP:
-    case GK_EMU_FAULT_ASSERT: return GK_FAILURE_TRAP;
-    case GK_EMU_FAULT_UNSUPPORTED: return GK_FAILURE_UNSUPPORTED;
+    case GK_EMU_FAULT_ASSERT:
+        return GK_FAILURE_TRAP;
+    case GK_EMU_FAULT_UNSUPPORTED:
+        return GK_FAILURE_UNSUPPORTED;
     case GK_EMU_FAULT_BAD_OPERAND:
-    case GK_EMU_FAULT_CALL_DEPTH: return GK_FAILURE_LAUNCH_ERROR;
+    case GK_EMU_FAULT_CALL_DEPTH:
+        return GK_FAILURE_LAUNCH_ERROR;
     }
     return GK_FAILURE_LAUNCH_ERROR;
 }
@@ -143,8 +152,8 @@ static void add_counts(const struct gk_emu_counts *counts, struct gk_device_repo
     report->counter_count = (uint32_t)GK_ARRAY_COUNT(all);
 }
 
-/* Lays the arguments out as the kernel declares them: a count or size that differs is the description's
- * mistake, and running on would read arguments at wrong places. */
+/* Lays the arguments out as the kernel declares them: a count or size that differs is the
+ * description's mistake, and running on would read arguments at wrong places. */
 static enum gk_status lay_out(const struct gk_emu_kernel_info *info,
                               const struct gk_device_launch *launch, unsigned char *params,
                               struct gk_err *err)
@@ -156,7 +165,8 @@ static enum gk_status lay_out(const struct gk_emu_kernel_info *info,
     for (uint32_t i = 0; i < launch->arg_count; i++) {
         if (info->params[i].size != launch->args[i].size) {
             return gk_fail(err, GK_INPUT,
-                           "kernel %s: parameter %" PRIu32 " has %" PRIu32 " bytes, args gives %" PRIu32,
+                           "kernel %s: parameter %" PRIu32 " has %" PRIu32
+                           " bytes, args gives %" PRIu32,
                            info->name, i, info->params[i].size, launch->args[i].size);
         }
         memcpy(params + info->params[i].offset, launch->args[i].bytes, launch->args[i].size);

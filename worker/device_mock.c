@@ -8,7 +8,7 @@
 
 #include "core/json.h"
 
-#define SCRIPT_MAX (1u << 20)
+#define SCRIPT_MAX  (1u << 20)
 #define WAIT_MS_MAX 3600000
 
 static const char *const outcome_names[GK_MOCK_OUTCOME_COUNT] = {
@@ -23,10 +23,11 @@ static enum gk_status read_outcome(const char *text, enum gk_mock_outcome *outco
             return GK_OK;
         }
     }
-    return gk_fail(err, GK_INPUT,
-                   "outcome \"%.60s\"; ok, compile_error, wrong, nan, hang, die, slow and out_of_bounds "
-                   "are allowed",
-                   text);
+    return gk_fail(
+        err, GK_INPUT,
+        "outcome \"%.60s\"; ok, compile_error, wrong, nan, hang, die, slow and out_of_bounds "
+        "are allowed",
+        text);
 }
 
 /* An expression given as text, or a number as it stands. */
@@ -61,8 +62,8 @@ static enum gk_status apply_rule(const struct gk_json *rule, const struct gk_pla
             status = evaluate(time, plan, &decision->time_ns, err);
         }
         if (status == GK_OK && !(decision->time_ns > 0)) {
-            status = gk_fail(err, GK_RANGE, "time_ns is %g; more than 0 is allowed",
-                             decision->time_ns);
+            status =
+                gk_fail(err, GK_RANGE, "time_ns is %g; more than 0 is allowed", decision->time_ns);
         }
     }
     *holds_out = holds != 0;
@@ -87,9 +88,8 @@ static double pseudo_time(const char *config_text)
     return 10000.0 + (double)(word % 90000);
 }
 
-enum gk_status gk_mock_decide(const char *root, const struct gk_plan *plan,
-                              const char *config_text, struct gk_mock_decision *decision_out,
-                              struct gk_err *err)
+enum gk_status gk_mock_decide(const char *root, const struct gk_plan *plan, const char *config_text,
+                              struct gk_mock_decision *decision_out, struct gk_err *err)
 {
     struct gk_mock_decision decision = {.outcome = GK_MOCK_OK, .time_ns = pseudo_time(config_text)};
     struct gk_json *script = NULL;
@@ -131,7 +131,8 @@ void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
     record->input_set = input_set;
     switch (decision->outcome) {
     case GK_MOCK_COMPILE_ERROR:
-        gk_record_fail(record, GK_STAGE_COMPILE, GK_FAILURE_COMPILE_ERROR, "scripted: compile error");
+        gk_record_fail(record, GK_STAGE_COMPILE, GK_FAILURE_COMPILE_ERROR,
+                       "scripted: compile error");
         return;
     case GK_MOCK_WRONG:
         gk_record_fail(record, GK_STAGE_VERIFY, GK_FAILURE_WRONG, "scripted: wrong result");
@@ -142,11 +143,13 @@ void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
     case GK_MOCK_OUT_OF_BOUNDS:
         gk_record_fail(record, GK_STAGE_RUN, GK_FAILURE_OUT_OF_BOUNDS, "scripted: out of bounds");
         return;
-    default: break;
+    default:
+        break;
     }
     record->stage = GK_STAGE_DONE;
     record->modelled = true;
-    record->time_ns = decision->outcome == GK_MOCK_SLOW ? decision->time_ns * 100 : decision->time_ns;
+    record->time_ns =
+        decision->outcome == GK_MOCK_SLOW ? decision->time_ns * 100 : decision->time_ns;
     record->samples_ns[0] = record->time_ns;
     record->sample_count = 1;
     struct gk_rung *rung = &record->rungs[record->rung_count++];

@@ -1,6 +1,6 @@
 /*
- * The executor process: see children.h. It owns the device. Whatever a candidate does to it costs that trial and
- * no other: the supervisor starts a fresh one.
+ * The executor process: see children.h. It owns the device. Whatever a candidate does to it costs
+ * that trial and no other: the supervisor starts a fresh one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +15,19 @@
 #include "worker/trial.h"
 
 #define REFERENCES_BYTES ((size_t)512 << 20)
-#define CATALOGS_MAX 4
-#define TIMES_MAX 256
+#define CATALOGS_MAX     4
+#define TIMES_MAX        256
 
 struct executor {
-    struct gk_device *device;      /* NULL: mock */
+    struct gk_device *device; /* NULL: mock */
     struct gk_device_props props;
     struct gk_references *references;
     struct {
         char *root;
         struct gk_catalog *catalog;
     } catalogs[CATALOGS_MAX]; /* the one used last is first */
-    /* Modelled times are the same in every pass of a final round: what was verified and timed is not run again. */
+    /* Modelled times are the same in every pass of a final round: what was verified and timed is
+     * not run again. */
     struct {
         struct gk_hash key;
         double run_ns, plan_ns;
@@ -104,7 +105,8 @@ static enum gk_status read_codes(struct request *request, const struct gk_json *
             status = gk_code_read(path, &request->codes[i], err);
         }
     }
-    return status == GK_OK && *reference ? gk_code_read(reference, &request->reference, err) : status;
+    return status == GK_OK && *reference ? gk_code_read(reference, &request->reference, err)
+                                         : status;
 }
 
 static enum gk_status read_request(struct executor *executor, const struct gk_json *json,
@@ -125,7 +127,8 @@ static enum gk_status read_request(struct executor *executor, const struct gk_js
                                   &request->problem, err);
     request->has_problem = status == GK_OK;
     if (status == GK_OK) {
-        status = gk_catalog_space(request->op, &request->problem, &executor->props, &request->def, err);
+        status =
+            gk_catalog_space(request->op, &request->problem, &executor->props, &request->def, err);
         request->has_def = status == GK_OK;
     }
     if (status == GK_OK) {

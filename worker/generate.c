@@ -78,17 +78,18 @@ struct source {
     double args[3];
     bool has[3];
     const struct gk_series *series;
-    uint64_t block_at;   /* number of the cached Philox block + 1; 0: none */
+    uint64_t block_at; /* number of the cached Philox block + 1; 0: none */
     uint32_t block[4];
-    int64_t running;     /* OFFSETS: sum so far */
-    uint32_t *pages;     /* PAGE_TABLE: a permutation; owned */
+    int64_t running; /* OFFSETS: sum so far */
+    uint32_t *pages; /* PAGE_TABLE: a permutation; owned */
     uint64_t page_count, page_next;
 };
 
 static const uint32_t *philox_block(struct source *s, uint64_t number)
 {
     if (s->block_at != number + 1) {
-        const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), s->tensor_index, 0};
+        const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), s->tensor_index,
+                                     0};
         gk_philox(counter, s->key, s->block);
         s->block_at = number + 1;
     }
@@ -266,13 +267,16 @@ static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *byt
     }
 }
 
-enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor,
-                           uint64_t seed, bool exact, unsigned char *bytes, struct gk_err *err)
+enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
+                           unsigned char *bytes, struct gk_err *err)
 {
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
     const bool own = exact && t->def->exact.kind != GK_GEN_NONE;
-    struct source s = {.plan = plan, .tensor = t, .gen = own ? &t->def->exact : &t->def->gen,
-                       .quantiles = gk_normal_quantiles(), .tensor_index = tensor,
+    struct source s = {.plan = plan,
+                       .tensor = t,
+                       .gen = own ? &t->def->exact : &t->def->gen,
+                       .quantiles = gk_normal_quantiles(),
+                       .tensor_index = tensor,
                        .key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const uint32_t size = gk_dtype_bytes(t->dtype);
     const int64_t owned = owned_rows(plan, t);

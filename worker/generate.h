@@ -2,15 +2,16 @@
  * Inputs of a problem: a pure function of (seed, tensor, logical element), so that every device and
  * every layout of the same problem meets the same values.
  *
- * Normal values come from a table of 65,536 quantiles at the middles of equal parts of probability, computed with
- * nothing but + - * / of IEEE doubles (no libm: its last digits differ between systems) and rounded to float.
+ * Normal values come from a table of 65,536 quantiles at the middles of equal parts of probability,
+ * computed with nothing but + - * / of IEEE doubles (no libm: its last digits differ between
+ * systems) and rounded to float.
  */
 #ifndef GK_WORKER_GENERATE_H
 #define GK_WORKER_GENERATE_H
 
 #include "kernels/render.h"
 
-#define GK_QUANTILES 65536
+#define GK_QUANTILES  65536
 #define GK_INPUT_SETS 4
 
 /* Made once a process (some 30 ms); any thread. */
@@ -19,19 +20,20 @@ const float *gk_normal_quantiles(void);
 /* The seed of an input set; the exact rung's generators have seeds of their own. */
 uint64_t gk_input_seed(uint32_t input_set, bool exact);
 
-/* Writes the whole buffer of an input: plan->tensors[tensor].span elements. Padding between rows, and
- * rows that no request owns, are NaN (integers: a pattern that is no sensible index). `exact` takes the
- * generator of the exact rung where the tensor has one. Errors: arithmetic in a generator's arguments,
- * named with the tensor; GK_NOMEM. */
-enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor,
-                           uint64_t seed, bool exact, unsigned char *bytes, struct gk_err *err);
+/* Writes the whole buffer of an input: plan->tensors[tensor].span elements. Padding between rows,
+ * and rows that no request owns, are NaN (integers: a pattern that is no sensible index). `exact`
+ * takes the generator of the exact rung where the tensor has one. Errors: arithmetic in a
+ * generator's arguments, named with the tensor; GK_NOMEM. */
+enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
+                           unsigned char *bytes, struct gk_err *err);
 
-/* Walks the logical elements of a tensor in row-major order: offset_out is the element's place in the
- * buffer. Start with index[] all 0; returns false behind the last. */
+/* Walks the logical elements of a tensor in row-major order: offset_out is the element's place in
+ * the buffer. Start with index[] all 0; returns false behind the last. */
 bool gk_tensor_step(const struct gk_plan_tensor *tensor, int64_t index[GK_TENSOR_RANK_MAX]);
 int64_t gk_tensor_place(const struct gk_plan_tensor *tensor,
                         const int64_t index[GK_TENSOR_RANK_MAX]);
-/* The place of logical element `element` (row-major number), and its coordinates as "[3, 17]" for messages. */
+/* The place of logical element `element` (row-major number), and its coordinates as "[3, 17]" for
+ * messages. */
 int64_t gk_tensor_position(const struct gk_plan_tensor *tensor, int64_t element);
 void gk_tensor_coordinates(const struct gk_plan_tensor *tensor, int64_t element, char *text_out,
                            size_t size);

@@ -10,9 +10,9 @@
 #include "core/prng.h"
 #include "worker/worker_state.h"
 
-#define UNITS_MAX 64
-#define PASSES_MAX 1024
-#define SECONDS_MAX 86400
+#define UNITS_MAX        64
+#define PASSES_MAX       1024
+#define SECONDS_MAX      86400
 #define KILLS_QUARANTINE 2
 
 struct gk_json *record_json(enum gk_stage stage, enum gk_failure failure, const char *format, ...)
@@ -108,16 +108,19 @@ static enum gk_status read_unit(const struct gk_json *json, struct unit *unit, s
     return unit->config && unit->config_id ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
-static enum gk_status read_final(const struct gk_json *body, struct lease *lease, struct gk_err *err)
+static enum gk_status read_final(const struct gk_json *body, struct lease *lease,
+                                 struct gk_err *err)
 {
     const struct gk_json *configs = NULL;
     enum gk_status status = gk_json_need(body, "configs", GK_JSON_ARRAY, &configs, "LEASE", err);
     size_t count = gk_json_count(configs);
     if (status == GK_OK && (count < 1 || count > UNITS_MAX)) {
-        status = gk_fail(err, GK_LIMIT, "LEASE: %zu configs; 1 to %d are allowed", count, UNITS_MAX);
+        status =
+            gk_fail(err, GK_LIMIT, "LEASE: %zu configs; 1 to %d are allowed", count, UNITS_MAX);
     }
     if (status == GK_OK) {
-        status = gk_json_need_int(body, "passes_max", 1, PASSES_MAX, &lease->passes_max, "LEASE", err);
+        status =
+            gk_json_need_int(body, "passes_max", 1, PASSES_MAX, &lease->passes_max, "LEASE", err);
     }
     if (status != GK_OK) {
         return status;
@@ -137,7 +140,8 @@ static enum gk_status read_final(const struct gk_json *body, struct lease *lease
     return status;
 }
 
-static enum gk_status read_trial(const struct gk_json *body, struct lease *lease, struct gk_err *err)
+static enum gk_status read_trial(const struct gk_json *body, struct lease *lease,
+                                 struct gk_err *err)
 {
     lease->units = calloc(1, sizeof *lease->units);
     if (!lease->units) {
@@ -154,8 +158,8 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
 {
     const char *op = NULL, *problem = NULL;
     int64_t device = 0;
-    enum gk_status status =
-        gk_json_need_int(body, "device", 0, (int64_t)worker->bench_count - 1, &device, "LEASE", err);
+    enum gk_status status = gk_json_need_int(body, "device", 0, (int64_t)worker->bench_count - 1,
+                                             &device, "LEASE", err);
     if (status == GK_OK) {
         status = gk_json_need_string(body, "op", GK_NAME_MAX, &op, "LEASE", err);
     }
@@ -163,7 +167,8 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
         status = gk_json_need_string(body, "problem", 1u << 20, &problem, "LEASE", err);
     }
     if (status == GK_OK) {
-        status = gk_json_need_int(body, "compile_s", 1, SECONDS_MAX, &lease->compile_s, "LEASE", err);
+        status =
+            gk_json_need_int(body, "compile_s", 1, SECONDS_MAX, &lease->compile_s, "LEASE", err);
     }
     if (status == GK_OK) {
         status = gk_json_need_int(body, "run_s", 1, SECONDS_MAX, &lease->run_s, "LEASE", err);
@@ -333,9 +338,9 @@ static void render_units(struct worker *worker, struct lease *lease)
                                         "it killed executors %d times before", KILLS_QUARANTINE);
         }
         if (!unit->failure && render_unit(scene, unit, &err) != GK_OK) {
-            unit->failure = record_json(GK_STAGE_RENDER,
-                                        err.status == GK_NOMEM ? GK_FAILURE_INFRA : GK_FAILURE_ILLEGAL,
-                                        "%s", err.text);
+            unit->failure = record_json(
+                GK_STAGE_RENDER, err.status == GK_NOMEM ? GK_FAILURE_INFRA : GK_FAILURE_ILLEGAL,
+                "%s", err.text);
         }
     }
     if (scene->has_def) {
@@ -523,7 +528,8 @@ void lease_acknowledged(struct worker *worker, struct lease *lease, bool go_on)
 
 /* ------------------------------------------------------------------ going on */
 
-/* True when nothing of the unit is still being compiled; its failure is set if something did not compile. */
+/* True when nothing of the unit is still being compiled; its failure is set if something did not
+ * compile. */
 static bool unit_compiled(const struct lease *lease, struct unit *unit)
 {
     bool waiting = lease->reference && lease->reference->state != TASK_DONE &&

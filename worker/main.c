@@ -1,5 +1,6 @@
 /*
- * gktune-worker: options in, a worker out. The same program is its own compile processes and executors.
+ * gktune-worker: options in, a worker out. The same program is its own compile processes and
+ * executors.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,7 +32,8 @@ static const char help[] =
     "  --key FILE, --server-key FILE   for tcp endpoints\n"
     "  --help\n"
     "\n"
-    "environment: GKTUNE_NVRTC (the library itself), CUDA_HOME, VIRTUAL_ENV; GKTUNE_BWRAP (bubblewrap's\n"
+    "environment: GKTUNE_NVRTC (the library itself), CUDA_HOME, VIRTUAL_ENV; GKTUNE_BWRAP "
+    "(bubblewrap's\n"
     "path, empty: no sandbox)\n";
 
 struct arguments {
@@ -41,8 +43,16 @@ struct arguments {
 };
 
 enum option_code {
-    OPTION_CONNECT = 256, OPTION_DEVICE, OPTION_SPOOL, OPTION_PROCESSES, OPTION_PRIVATE, OPTION_KEY,
-    OPTION_SERVER_KEY, OPTION_CHILD, OPTION_NVRTC, OPTION_HELP
+    OPTION_CONNECT = 256,
+    OPTION_DEVICE,
+    OPTION_SPOOL,
+    OPTION_PROCESSES,
+    OPTION_PRIVATE,
+    OPTION_KEY,
+    OPTION_SERVER_KEY,
+    OPTION_CHILD,
+    OPTION_NVRTC,
+    OPTION_HELP
 };
 
 static const struct option long_options[] = {
@@ -89,20 +99,39 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
     opterr = 0;
     while (status == GK_OK && (code = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
         switch (code) {
-        case OPTION_CONNECT: arguments->options.endpoint = optarg; break;
-        case OPTION_DEVICE: status = add_device(&arguments->options, optarg, err); break;
-        case OPTION_SPOOL: arguments->options.spool = optarg; break;
+        case OPTION_CONNECT:
+            arguments->options.endpoint = optarg;
+            break;
+        case OPTION_DEVICE:
+            status = add_device(&arguments->options, optarg, err);
+            break;
+        case OPTION_SPOOL:
+            arguments->options.spool = optarg;
+            break;
         case OPTION_PROCESSES:
             status = read_processes(optarg, &arguments->options.compile_processes, err);
             break;
-        case OPTION_PRIVATE: arguments->options.is_private = true; break;
+        case OPTION_PRIVATE:
+            arguments->options.is_private = true;
+            break;
         case OPTION_KEY:
-        case OPTION_SERVER_KEY: break; /* of tcp endpoints, which are refused below */
-        case OPTION_CHILD: arguments->child = optarg; break;
-        case OPTION_NVRTC: arguments->nvrtc = optarg; break;
-        case OPTION_HELP: arguments->help = true; break;
-        case ':': status = gk_fail(err, GK_USAGE, "%s needs a value", argv[optind - 1]); break;
-        default: status = gk_fail(err, GK_USAGE, "unknown option %s; see --help", argv[optind - 1]); break;
+        case OPTION_SERVER_KEY:
+            break; /* of tcp endpoints, which are refused below */
+        case OPTION_CHILD:
+            arguments->child = optarg;
+            break;
+        case OPTION_NVRTC:
+            arguments->nvrtc = optarg;
+            break;
+        case OPTION_HELP:
+            arguments->help = true;
+            break;
+        case ':':
+            status = gk_fail(err, GK_USAGE, "%s needs a value", argv[optind - 1]);
+            break;
+        default:
+            status = gk_fail(err, GK_USAGE, "unknown option %s; see --help", argv[optind - 1]);
+            break;
         }
     }
     if (status == GK_OK && optind < argc) {
@@ -117,14 +146,16 @@ static enum gk_status check_options(const struct gk_worker_options *options, str
         return gk_fail(err, GK_USAGE, "--connect ENDPOINT is needed; see --help");
     }
     if (strncmp(options->endpoint, "tcp://", 6) == 0) {
-        return gk_fail(err, GK_UNSUPPORTED,
-                       "%s: tcp needs encrypted sockets, which this build does not have; ipc:///path is "
-                       "allowed",
-                       options->endpoint);
+        return gk_fail(
+            err, GK_UNSUPPORTED,
+            "%s: tcp needs encrypted sockets, which this build does not have; ipc:///path is "
+            "allowed",
+            options->endpoint);
     }
     if (options->device_count == 0) {
-        return gk_fail(err, GK_UNSUPPORTED,
-                       "no device: this build has no CUDA device; --device emu:sm_80 gives an emulated one");
+        return gk_fail(
+            err, GK_UNSUPPORTED,
+            "no device: this build has no CUDA device; --device emu:sm_80 gives an emulated one");
     }
     return GK_OK;
 }

@@ -24,7 +24,8 @@ double gk_median(const double *values, uint32_t count)
     return count % 2 ? list[count / 2] : (list[count / 2 - 1] + list[count / 2]) / 2;
 }
 
-/* The ranks around the middle that hold the true median with 95 % for any distribution: n/2 -+ 0.98 sqrt(n). */
+/* The ranks around the middle that hold the true median with 95 % for any distribution: n/2 -+ 0.98
+ * sqrt(n). */
 static double interval_half(const double *values, uint32_t count)
 {
     double list[GK_SAMPLES_MAX], reach = 0.98 * sqrt(count);

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Shape of a small float: significant bits with the hidden one, exponent of the smallest normal, bias. */
+/* Shape of a small float: significant bits with the hidden one, exponent of the smallest normal,
+ * bias. */
 struct float_form {
     int digits, exponent_min, bias;
     uint32_t sign_bit;
@@ -49,7 +50,8 @@ static uint32_t encode(const struct float_form *form, double value)
     }
     (void)frexp(rounded, &exponent);
     exponent--;
-    uint32_t fraction = (uint32_t)ldexp(rounded, fraction_bits - exponent) & ((1u << fraction_bits) - 1);
+    uint32_t fraction =
+        (uint32_t)ldexp(rounded, fraction_bits - exponent) & ((1u << fraction_bits) - 1);
     return sign | (uint32_t)(exponent + form->bias) << fraction_bits | fraction;
 }
 
@@ -93,16 +95,26 @@ double gk_element_load(enum gk_dtype dtype, const void *at)
     memcpy(&bits, at, gk_dtype_bytes(dtype));
     switch (dtype) {
     case GK_BF16:
-    case GK_F16: return decode(form_of(dtype), bits.u16);
-    case GK_E4M3: return decode(form_of(dtype), bits.u8);
-    case GK_F32: return (double)bits.f32;
-    case GK_F64: return bits.f64;
-    case GK_I8: return bits.i8;
-    case GK_I32: return bits.i32;
-    case GK_I64: return (double)bits.i64;
-    case GK_U8: return bits.u8;
-    case GK_U32: return bits.u32;
-    case GK_DTYPE_COUNT: break;
+    case GK_F16:
+        return decode(form_of(dtype), bits.u16);
+    case GK_E4M3:
+        return decode(form_of(dtype), bits.u8);
+    case GK_F32:
+        return (double)bits.f32;
+    case GK_F64:
+        return bits.f64;
+    case GK_I8:
+        return bits.i8;
+    case GK_I32:
+        return bits.i32;
+    case GK_I64:
+        return (double)bits.i64;
+    case GK_U8:
+        return bits.u8;
+    case GK_U32:
+        return bits.u32;
+    case GK_DTYPE_COUNT:
+        break;
     }
     return NAN;
 }
@@ -126,18 +138,33 @@ void gk_element_store(enum gk_dtype dtype, void *at, double value)
     switch (dtype) {
     case GK_BF16:
     case GK_F16:
-    case GK_E4M3: bits = encode(form_of(dtype), value); break;
+    case GK_E4M3:
+        bits = encode(form_of(dtype), value);
+        break;
     case GK_F32:
         narrow = (float)value;
         memcpy(&bits, &narrow, sizeof narrow);
         break;
-    case GK_F64: memcpy(&bits, &value, sizeof value); break;
-    case GK_I8: bits = (uint64_t)to_integer(value, -128, 127); break;
-    case GK_I32: bits = (uint64_t)to_integer(value, INT32_MIN, INT32_MAX); break;
-    case GK_I64: bits = (uint64_t)to_integer(value, -0x1p63, 0x1p63); break;
-    case GK_U8: bits = (uint64_t)to_integer(value, 0, UINT8_MAX); break;
-    case GK_U32: bits = (uint64_t)to_integer(value, 0, UINT32_MAX); break;
-    case GK_DTYPE_COUNT: return;
+    case GK_F64:
+        memcpy(&bits, &value, sizeof value);
+        break;
+    case GK_I8:
+        bits = (uint64_t)to_integer(value, -128, 127);
+        break;
+    case GK_I32:
+        bits = (uint64_t)to_integer(value, INT32_MIN, INT32_MAX);
+        break;
+    case GK_I64:
+        bits = (uint64_t)to_integer(value, -0x1p63, 0x1p63);
+        break;
+    case GK_U8:
+        bits = (uint64_t)to_integer(value, 0, UINT8_MAX);
+        break;
+    case GK_U32:
+        bits = (uint64_t)to_integer(value, 0, UINT32_MAX);
+        break;
+    case GK_DTYPE_COUNT:
+        return;
     }
     memcpy(at, &bits, gk_dtype_bytes(dtype)); /* little-endian hosts only, as GPUs are */
 }
@@ -151,7 +178,8 @@ double gk_element_round(enum gk_dtype dtype, double value)
 
 void gk_element_poison(enum gk_dtype dtype, void *at)
 {
-    /* NVIDIA arithmetic makes 0x7fff (16 bits), 0x7fffffff, 0xfff8.. and 0x7f; e4m3 has no other NaN. */
+    /* NVIDIA arithmetic makes 0x7fff (16 bits), 0x7fffffff, 0xfff8.. and 0x7f; e4m3 has no other
+     * NaN. */
     static const uint64_t poison[GK_DTYPE_COUNT] = {
         [GK_BF16] = 0x7fd5,
         [GK_F16] = 0x7fd5,
@@ -170,22 +198,33 @@ void gk_element_poison(enum gk_dtype dtype, void *at)
 double gk_dtype_tiny(enum gk_dtype dtype)
 {
     switch (dtype) {
-    case GK_BF16: return 0x1p-134;
-    case GK_F16: return 0x1p-25;
-    case GK_E4M3: return 0x1p-10;
-    case GK_F32: return 0x1p-150;
-    default: return 0;
+    case GK_BF16:
+        return 0x1p-134;
+    case GK_F16:
+        return 0x1p-25;
+    case GK_E4M3:
+        return 0x1p-10;
+    case GK_F32:
+        return 0x1p-150;
+    default:
+        return 0;
     }
 }
 
 double gk_dtype_exact_max(enum gk_dtype dtype)
 {
     switch (dtype) {
-    case GK_BF16: return 0x1p8;
-    case GK_F16: return 0x1p11;
-    case GK_E4M3: return 0x1p4;
-    case GK_F32: return 0x1p24;
-    case GK_F64: return 0x1p53;
-    default: return INFINITY;
+    case GK_BF16:
+        return 0x1p8;
+    case GK_F16:
+        return 0x1p11;
+    case GK_E4M3:
+        return 0x1p4;
+    case GK_F32:
+        return 0x1p24;
+    case GK_F64:
+        return 0x1p53;
+    default:
+        return INFINITY;
     }
 }

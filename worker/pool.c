@@ -1,6 +1,6 @@
 /*
- * Compile tasks and the processes that do them. A module that several units need is one task; the cache is looked at
- * before a process is.
+ * Compile tasks and the processes that do them. A module that several units need is one task; the
+ * cache is looked at before a process is.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,8 +166,8 @@ static void slot_ended(void *context, bool late, int64_t exit_status, int signal
         fail_task(task, GK_FAILURE_COMPILE_TIMEOUT, text);
     } else if (++task->crashes >= 2) { /* once may be an accident; twice is the source's doing */
         (void)snprintf(text, sizeof text,
-                       "the compile process ended twice: signal %d, exit status %lld", signal_number,
-                       (long long)exit_status);
+                       "the compile process ended twice: signal %d, exit status %lld",
+                       signal_number, (long long)exit_status);
         fail_task(task, GK_FAILURE_COMPILE_CRASH, text);
     }
     finish_task(slot->worker, task);

@@ -37,7 +37,8 @@ static void on_closed(uv_handle_t *handle)
 static void close_all(struct gk_process *process)
 {
     uv_handle_t *const handles[] = {(uv_handle_t *)&process->process, (uv_handle_t *)&process->in,
-                                    (uv_handle_t *)&process->out, (uv_handle_t *)&process->deadline};
+                                    (uv_handle_t *)&process->out,
+                                    (uv_handle_t *)&process->deadline};
     for (size_t i = 0; i < GK_ARRAY_COUNT(handles); i++) {
         if (!uv_is_closing(handles[i])) {
             uv_close(handles[i], on_closed);
@@ -174,14 +175,16 @@ void gk_process_deadline(struct gk_process *process, uint64_t ms)
     if (ms == 0) {
         (void)uv_timer_stop(&process->deadline);
     } else {
-        (void)uv_timer_start(&process->deadline, on_deadline, ms, 0); /* fails only without a callback */
+        (void)uv_timer_start(&process->deadline, on_deadline, ms,
+                             0); /* fails only without a callback */
     }
 }
 
 void gk_process_kill(struct gk_process *process)
 {
     if (!process->ended) {
-        (void)uv_process_kill(&process->process, SIGKILL); /* gone already: the exit event is on its way */
+        (void)uv_process_kill(&process->process,
+                              SIGKILL); /* gone already: the exit event is on its way */
     }
 }
 

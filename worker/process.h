@@ -13,8 +13,8 @@ struct gk_process;
 struct gk_process_events {
     /* An answer. The JSON is lent. May send the next request or kill the process. */
     void (*frame)(void *context, const struct gk_json *json);
-    /* It ended, for whatever reason; the process is gone when this returns. `late`: the deadline had passed.
-     * `signal_number`: 0 if it exited by itself. */
+    /* It ended, for whatever reason; the process is gone when this returns. `late`: the deadline
+     * had passed. `signal_number`: 0 if it exited by itself. */
     void (*ended)(void *context, bool late, int64_t exit_status, int signal_number);
     void *context;
 };

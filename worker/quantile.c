@@ -1,9 +1,9 @@
 /*
  * The table of normal quantiles.
  *
- * Newton steps on the distribution function, from the middle outward, with a series near zero and a continued
- * fraction in the tail. Only + - * / sqrt are used, which every host rounds alike; libm's exp and erfc are not
- * promised to. This file is compiled without contraction for the same reason.
+ * Newton steps on the distribution function, from the middle outward, with a series near zero and a
+ * continued fraction in the tail. Only + - * / sqrt are used, which every host rounds alike; libm's
+ * exp and erfc are not promised to. This file is compiled without contraction for the same reason.
  */
 #include <math.h>
 #include <pthread.h>

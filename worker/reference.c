@@ -139,7 +139,8 @@ static enum gk_status read_results(struct entry *entry, struct gk_device *device
                                : device->ops->read(device, result->address,
                                                    entry->reference.pairs[i], result->bytes, err);
         if (status == GK_OK && result->bytes > 0 && device->ops->unwritten) {
-            status = device->ops->unwritten(device, result->address, result->bytes, &unwritten, err);
+            status =
+                device->ops->unwritten(device, result->address, result->bytes, &unwritten, err);
         }
         if (status == GK_OK && unwritten > 0) {
             status = gk_fail(err, GK_TRIAL, "reference: %" PRIu64 " bytes of %s were never written",

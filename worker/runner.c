@@ -69,7 +69,8 @@ void gk_memory_free(struct gk_device *device, struct gk_memory *memory)
 
 static enum gk_status reset_workspace(struct gk_device *device,
                                       const struct gk_plan_workspace *workspace,
-                                      const struct gk_buffer *buffer, bool first, struct gk_err *err)
+                                      const struct gk_buffer *buffer, bool first,
+                                      struct gk_err *err)
 {
     unsigned char poison[8];
     const uint32_t zero = 0;
@@ -99,7 +100,8 @@ enum gk_status gk_memory_reset(struct gk_device *device, const struct gk_plan *p
             continue;
         }
         if (inputs->tensors[i]) {
-            status = device->ops->write(device, buffer->address, inputs->tensors[i], buffer->bytes, err);
+            status =
+                device->ops->write(device, buffer->address, inputs->tensors[i], buffer->bytes, err);
         } else {
             gk_element_poison(tensor->dtype, poison);
             status = gk_buffer_poison(device, buffer, poison, gk_dtype_bytes(tensor->dtype), err);
@@ -108,7 +110,8 @@ enum gk_status gk_memory_reset(struct gk_device *device, const struct gk_plan *p
     uint32_t workspaces = plan->template_ ? plan->template_->workspace_count : 0;
     for (uint32_t i = 0; i < workspaces && status == GK_OK; i++) {
         if (plan->workspaces[i].present) {
-            status = reset_workspace(device, &plan->workspaces[i], &memory->workspaces[i], first, err);
+            status =
+                reset_workspace(device, &plan->workspaces[i], &memory->workspaces[i], first, err);
         }
     }
     return status;
@@ -179,8 +182,12 @@ static enum gk_status argument_bits(const struct gk_plan *plan, const struct gk_
             address = memory->workspaces[arg->index].address + (uint64_t)arg->byte_offset;
         }
         break;
-    case GK_ARG_RESULT: address = memory->results[arg->index].address; break;
-    case GK_ARG_VALUE: address = arg->bits; break;
+    case GK_ARG_RESULT:
+        address = memory->results[arg->index].address;
+        break;
+    case GK_ARG_VALUE:
+        address = arg->bits;
+        break;
     case GK_ARG_TENSOR_MAP:
         return gk_fail(err, GK_UNSUPPORTED, "tensor maps are not supported by this device yet");
     }
@@ -189,8 +196,7 @@ static enum gk_status argument_bits(const struct gk_plan *plan, const struct gk_
 }
 
 static enum gk_status prepare_launch(const struct gk_plan *plan, uint32_t index,
-                                     const struct gk_loaded *loaded,
-                                     const struct gk_memory *memory,
+                                     const struct gk_loaded *loaded, const struct gk_memory *memory,
                                      struct gk_device_launch *launch, struct gk_err *err)
 {
     const struct gk_plan_launch *planned = &plan->launches[index];
@@ -259,8 +265,7 @@ enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
     if (!launch) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    enum gk_status status =
-        run_phase(device, plan, true, loaded, memory, launch, run_out, err);
+    enum gk_status status = run_phase(device, plan, true, loaded, memory, launch, run_out, err);
     if (status == GK_OK) {
         status = run_phase(device, plan, false, loaded, memory, launch, run_out, err);
     }

@@ -26,8 +26,8 @@ size_t gk_plan_tensor_bytes(const struct gk_plan_tensor *tensor);
 enum gk_status gk_memory_make(struct gk_device *device, const struct gk_plan *plan,
                               struct gk_memory *memory_out, struct gk_err *err);
 void gk_memory_free(struct gk_device *device, struct gk_memory *memory);
-/* Content before a run: inputs written, outputs poisoned, workspaces as their init says. `first`: also
- * zero_kept workspaces, which afterwards are the kernel's to restore. */
+/* Content before a run: inputs written, outputs poisoned, workspaces as their init says. `first`:
+ * also zero_kept workspaces, which afterwards are the kernel's to restore. */
 enum gk_status gk_memory_reset(struct gk_device *device, const struct gk_plan *plan,
                                const struct gk_memory *memory, const struct gk_inputs *inputs,
                                bool first, struct gk_err *err);
@@ -51,8 +51,8 @@ struct gk_run {
     const char *launch;             /* name of the launch that failed */
 };
 
-/* Runs the plan-phase launches, then the run-phase ones. GK_TRIAL: run_out->report says which failure.
- * GK_INPUT, GK_LIMIT, ...: the launch named in err is not possible. */
+/* Runs the plan-phase launches, then the run-phase ones. GK_TRIAL: run_out->report says which
+ * failure. GK_INPUT, GK_LIMIT, ...: the launch named in err is not possible. */
 enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
                            const struct gk_loaded *loaded, const struct gk_memory *memory,
                            struct gk_run *run_out, struct gk_err *err);

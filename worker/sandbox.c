@@ -46,7 +46,8 @@ enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const 
     struct gk_sandbox_command command = {0};
     bool failed = false;
     const char *slash = strrchr(nvrtc_path, '/');
-    char *folder = slash ? gk_strndup(nvrtc_path, (size_t)(slash - nvrtc_path)) : gk_strdup("/usr/lib");
+    char *folder =
+        slash ? gk_strndup(nvrtc_path, (size_t)(slash - nvrtc_path)) : gk_strdup("/usr/lib");
     if (!folder) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
@@ -61,7 +62,8 @@ enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const 
         }
         add_bind(&command, folder, &failed);
         add_bind(&command, program, &failed);
-        add(&command, "--tmpfs", &failed); /* NVRTC writes nothing, but looks for a temporary folder */
+        add(&command, "--tmpfs",
+            &failed); /* NVRTC writes nothing, but looks for a temporary folder */
         add(&command, "/tmp", &failed);
         add(&command, "--chdir", &failed);
         add(&command, "/", &failed);
@@ -95,7 +97,8 @@ bool gk_sandbox_works(const char *bwrap, const char *program, const char *nvrtc_
     }
     bool quiet = true;
     for (int fd = 0; fd <= 2; fd++) {
-        quiet = quiet && posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0) == 0;
+        quiet =
+            quiet && posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0) == 0;
     }
     if (quiet && posix_spawn(&pid, bwrap, &actions, NULL, command.argv, environment) == 0) {
         while (waitpid(pid, &exit_status, 0) < 0) {

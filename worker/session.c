@@ -1,6 +1,6 @@
 /*
- * The protocol, worker's side: schemas/PROTOCOL.md. A session begins with HELLO and WELCOME and ends when the daemon is
- * silent for too long; leases and spooled results outlive it.
+ * The protocol, worker's side: schemas/PROTOCOL.md. A session begins with HELLO and WELCOME and
+ * ends when the daemon is silent for too long; leases and spooled results outlive it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 
 #include "worker/worker_state.h"
 
-#define RECEIVE_MAX 64          /* messages a turn of the loop */
-#define RECONNECT_MIN_MS 250
-#define RECONNECT_MAX_MS 30000
+#define RECEIVE_MAX          64 /* messages a turn of the loop */
+#define RECONNECT_MIN_MS     250
+#define RECONNECT_MAX_MS     30000
 #define HEARTBEAT_DEFAULT_MS 2000
-#define LIVENESS_DEFAULT 3
-#define CREDIT_PER_PROCESS 2
+#define LIVENESS_DEFAULT     3
+#define CREDIT_PER_PROCESS   2
 
 /* ------------------------------------------------------------------ sending */
 
@@ -93,8 +93,8 @@ void session_credit(struct worker *worker)
 static bool push_held(struct gk_json *held, int64_t token, const char *state)
 {
     struct gk_json *item = gk_json_new_object();
-    bool good = item && gk_json_set_int(item, "token", token) &&
-                gk_json_set_string(item, "state", state);
+    bool good =
+        item && gk_json_set_int(item, "token", token) && gk_json_set_string(item, "state", state);
     return gk_json_push(held, item) && good;
 }
 
@@ -215,7 +215,8 @@ static void take_welcome(struct worker *worker, const struct gk_message *message
     for (size_t i = 0; i < gk_json_count(drop); i++) {
         drop_token(worker, gk_json_int(gk_json_at(drop, i), 0));
     }
-    (void)gk_spool_each(worker->spool, send_spooled, worker, &damaged, NULL); /* out of memory: at the next session */
+    (void)gk_spool_each(worker->spool, send_spooled, worker, &damaged,
+                        NULL); /* out of memory: at the next session */
     if (damaged) {
         worker_log(worker, "spool: %u damaged results removed", damaged);
     }
@@ -247,8 +248,10 @@ static void take_ack(struct worker *worker, const struct gk_message *message)
     const struct gk_json *results = gk_json_get(message->body, "results");
     for (size_t i = 0; i < gk_json_count(results); i++) {
         const struct gk_json *result = gk_json_at(results, i);
-        int64_t token = gk_json_get_int(result, "token", 0), pass = gk_json_get_int(result, "pass", 0);
-        bool go_on = gk_json_get_bool(message->body, "go_on", gk_json_get_bool(result, "go_on", false));
+        int64_t token = gk_json_get_int(result, "token", 0),
+                pass = gk_json_get_int(result, "pass", 0);
+        bool go_on =
+            gk_json_get_bool(message->body, "go_on", gk_json_get_bool(result, "go_on", false));
         bool stale = strcmp(gk_json_get_string(result, "status", ""), "stale") == 0;
         struct lease *lease = lease_find(worker, token);
         gk_spool_remove(worker->spool, token, pass);
@@ -297,24 +300,44 @@ static void take_error(struct worker *worker, const struct gk_json *body)
 static void take_message(struct worker *worker, const struct gk_message *message)
 {
     switch (message->type) {
-    case GK_MSG_WELCOME: take_welcome(worker, message); break;
-    case GK_MSG_REJECT: take_reject(worker, message->body); break;
-    case GK_MSG_LEASE: take_leases(worker, message->body); break;
-    case GK_MSG_ACK: take_ack(worker, message); break;
-    case GK_MSG_CANCEL: take_cancel(worker, message->body); break;
-    case GK_MSG_BLOB: bundle_blob(worker, message->body); break;
-    case GK_MSG_PING: session_send(worker, GK_MSG_PONG, 0, gk_json_new_object()); break;
-    case GK_MSG_PONG: break;
+    case GK_MSG_WELCOME:
+        take_welcome(worker, message);
+        break;
+    case GK_MSG_REJECT:
+        take_reject(worker, message->body);
+        break;
+    case GK_MSG_LEASE:
+        take_leases(worker, message->body);
+        break;
+    case GK_MSG_ACK:
+        take_ack(worker, message);
+        break;
+    case GK_MSG_CANCEL:
+        take_cancel(worker, message->body);
+        break;
+    case GK_MSG_BLOB:
+        bundle_blob(worker, message->body);
+        break;
+    case GK_MSG_PING:
+        session_send(worker, GK_MSG_PONG, 0, gk_json_new_object());
+        break;
+    case GK_MSG_PONG:
+        break;
     case GK_MSG_BYE:
-        worker_log(worker, "the daemon ended: %s", gk_json_get_string(message->body, "reason", "-"));
+        worker_log(worker, "the daemon ended: %s",
+                   gk_json_get_string(message->body, "reason", "-"));
         if (worker->options->is_private) {
             worker_end(worker, GK_OK, "the daemon ended");
         } else {
             session_disconnect(worker); /* it may come back */
         }
         break;
-    case GK_MSG_ERROR: take_error(worker, message->body); break;
-    default: worker_log(worker, "%s is not for workers", gk_message_name(message->type)); break;
+    case GK_MSG_ERROR:
+        take_error(worker, message->body);
+        break;
+    default:
+        worker_log(worker, "%s is not for workers", gk_message_name(message->type));
+        break;
     }
 }
 
@@ -335,8 +358,9 @@ static void on_ready(void *context)
         }
         worker->heard_ms = uv_now(&worker->loop);
         /* Of an older session only what ends it matters; its leases come again or are dropped. */
-        if (!worker->welcome || message.session == worker->session || message.type == GK_MSG_ERROR ||
-            message.type == GK_MSG_REJECT || message.type == GK_MSG_BYE) {
+        if (!worker->welcome || message.session == worker->session ||
+            message.type == GK_MSG_ERROR || message.type == GK_MSG_REJECT ||
+            message.type == GK_MSG_BYE) {
             take_message(worker, &message);
         }
         gk_message_fini(&message);
@@ -404,7 +428,8 @@ static void on_reconnect(uv_timer_t *timer)
         }
         worker_log(worker, "connecting: %s", err.text);
     }
-    (void)uv_timer_start(timer, on_reconnect, back_off_ms(worker), 0); /* fails only without a callback */
+    (void)uv_timer_start(timer, on_reconnect, back_off_ms(worker),
+                         0); /* fails only without a callback */
 }
 
 /* May be called while the link delivers, when it must not be closed: the timer does that. */

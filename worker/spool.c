@@ -15,7 +15,7 @@
 #include "core/hash.h"
 #include "worker/code_cache.h"
 
-#define RESULT_MAX (4u << 20)
+#define RESULT_MAX  (4u << 20)
 #define RESULTS_MAX 16384
 
 struct gk_spool {

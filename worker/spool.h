@@ -1,6 +1,7 @@
 /*
- * The spool: what a worker must not forget. Each finished RESULT is a file (written aside, synced, renamed) before it is
- * sent, and goes when the daemon acknowledges it; a worker that restarts over the folder sends it again.
+ * The spool: what a worker must not forget. Each finished RESULT is a file (written aside, synced,
+ * renamed) before it is sent, and goes when the daemon acknowledges it; a worker that restarts over
+ * the folder sends it again.
  *
  *     <spool>/spool_id               made once
  *     <spool>/results/<token>-<pass>.json

@@ -11,7 +11,7 @@
 #include "worker/worker_state.h"
 
 #define CACHE_BYTES_MAX (UINT64_C(4) << 30)
-#define BEAT_MS 500 /* how often silence is looked at; PINGs go out at the heartbeat */
+#define BEAT_MS         500 /* how often silence is looked at; PINGs go out at the heartbeat */
 
 void worker_log(struct worker *worker, const char *format, ...)
 {
@@ -92,12 +92,13 @@ static enum gk_status find_compiler(struct worker *worker, struct gk_err *err)
                    gk_compiler_version(compiler));
     (void)snprintf(worker->nvrtc_path, sizeof worker->nvrtc_path, "%s", gk_compiler_path(compiler));
     gk_compiler_close(compiler);
-    worker->sandboxed = needed && worker->options->bwrap &&
-                        gk_sandbox_works(worker->options->bwrap, worker->options->program,
-                                         worker->nvrtc_path);
+    worker->sandboxed =
+        needed && worker->options->bwrap &&
+        gk_sandbox_works(worker->options->bwrap, worker->options->program, worker->nvrtc_path);
     if (needed && !worker->sandboxed) {
-        worker_log(worker, "compile processes run without a sandbox (bubblewrap is absent or does not "
-                           "work here): a source can read the files of this user");
+        worker_log(worker,
+                   "compile processes run without a sandbox (bubblewrap is absent or does not "
+                   "work here): a source can read the files of this user");
     }
     return GK_OK;
 }
@@ -109,7 +110,8 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
         const char *name = worker->options->devices[i];
         if (strncmp(name, "cuda", 4) == 0) {
             return gk_fail(err, GK_UNSUPPORTED,
-                           "device %s: this build has no CUDA device; use --device emu:sm_80", name);
+                           "device %s: this build has no CUDA device; use --device emu:sm_80",
+                           name);
         }
         enum gk_status status = gk_device_props_builtin(name, &bench->props, err);
         if (status != GK_OK) {
@@ -140,9 +142,11 @@ static enum gk_status start_handles(struct worker *worker, struct gk_err *err)
     rc = rc ? rc : uv_signal_start(&worker->interrupt, on_signal, SIGINT);
     if (rc == 0 && worker->options->is_private) {
         rc = uv_pipe_open(&worker->parent, 0);
-        rc = rc ? rc : uv_read_start((uv_stream_t *)&worker->parent, on_parent_alloc, on_parent_read);
+        rc = rc ? rc
+                : uv_read_start((uv_stream_t *)&worker->parent, on_parent_alloc, on_parent_read);
         if (rc != 0) {
-            return gk_fail(err, GK_USAGE, "--private: standard input is no pipe: %s", uv_strerror(rc));
+            return gk_fail(err, GK_USAGE, "--private: standard input is no pipe: %s",
+                           uv_strerror(rc));
         }
     }
     return rc == 0 ? GK_OK : gk_fail(err, GK_IO, "signals: %s", uv_strerror(rc));
@@ -166,7 +170,8 @@ static enum gk_status start(struct worker *worker, struct gk_err *err)
     if (status != GK_OK) {
         return status;
     }
-    worker->slot_count = options->compile_processes < POOL_MAX ? options->compile_processes : POOL_MAX;
+    worker->slot_count =
+        options->compile_processes < POOL_MAX ? options->compile_processes : POOL_MAX;
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         worker->slots[i].worker = worker;
     }
@@ -212,7 +217,8 @@ static void stop(struct worker *worker)
     bundles_destroy(worker);
     session_close(worker);
     close_own(worker);
-    (void)uv_run(&worker->loop, UV_RUN_DEFAULT); /* until every child is reaped and every handle closed */
+    (void)uv_run(&worker->loop,
+                 UV_RUN_DEFAULT); /* until every child is reaped and every handle closed */
     (void)uv_loop_close(&worker->loop);
     gk_spool_close(worker->spool);
 }

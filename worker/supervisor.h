@@ -1,7 +1,9 @@
 /*
- * The worker's main process: speaks the protocol, keeps the compile processes and one executor a device busy.
+ * The worker's main process: speaks the protocol, keeps the compile processes and one executor a
+ * device busy.
  *
- * One thread, one libuv loop. Nothing hostile runs here: sources are read and hashed, never compiled or executed.
+ * One thread, one libuv loop. Nothing hostile runs here: sources are read and hashed, never
+ * compiled or executed.
  */
 #ifndef GK_WORKER_SUPERVISOR_H
 #define GK_WORKER_SUPERVISOR_H
@@ -26,8 +28,8 @@ struct gk_worker_options {
     void *context;
 };
 
-/* Runs until told to end (BYE, REJECT, SIGTERM, end of standard input). GK_OK after an orderly end; GK_MISSING,
- * GK_DENIED, GK_VERSION ... otherwise. */
+/* Runs until told to end (BYE, REJECT, SIGTERM, end of standard input). GK_OK after an orderly end;
+ * GK_MISSING, GK_DENIED, GK_VERSION ... otherwise. */
 enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_err *err);
 
 #endif

@@ -87,10 +87,11 @@ static enum gk_status limits(struct work *work, struct gk_err *err)
     const struct gk_device_props *dev = &work->bench->device->props;
     double estimate = gk_trial_work(work->plan.flops);
     if (dev->work_limit < INT64_MAX && estimate > (double)dev->work_limit) {
-        gk_record_fail(work->record, GK_STAGE_LIMITS, GK_FAILURE_WORK_LIMIT,
-                       "%.3g floating-point operations are about %.3g thread instructions; device %s "
-                       "takes %" PRId64 " a trial",
-                       work->plan.flops, estimate, dev->device, dev->work_limit);
+        gk_record_fail(
+            work->record, GK_STAGE_LIMITS, GK_FAILURE_WORK_LIMIT,
+            "%.3g floating-point operations are about %.3g thread instructions; device %s "
+            "takes %" PRId64 " a trial",
+            work->plan.flops, estimate, dev->device, dev->work_limit);
         return GK_OK;
     }
     gk_trial_facts(&work->plan, work->trial->codes, dev, facts, work->record);
@@ -127,7 +128,8 @@ static enum gk_status load(struct work *work, struct gk_err *err)
 
 /* ------------------------------------------------------------------ one run */
 
-static enum gk_status run_once(struct work *work, const struct gk_inputs *inputs, struct gk_err *err)
+static enum gk_status run_once(struct work *work, const struct gk_inputs *inputs,
+                               struct gk_err *err)
 {
     struct gk_device *device = work->bench->device;
     enum gk_status status =
@@ -162,8 +164,7 @@ static enum gk_status check_guards(struct work *work, const struct gk_buffer *bu
     if (!buffer->base || failed(work)) {
         return GK_OK;
     }
-    enum gk_status status =
-        gk_buffer_check(work->bench->device, buffer, &changed, &offset, err);
+    enum gk_status status = gk_buffer_check(work->bench->device, buffer, &changed, &offset, err);
     if (status == GK_OK && changed > 0) {
         gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_CANARY,
                        "%s: %" PRIu64 " bytes around the buffer changed, first at byte %" PRId64
@@ -184,7 +185,8 @@ static enum gk_status check_input(struct work *work, uint32_t tensor, const unsi
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
     enum gk_status status =
-        buffer->bytes ? device->ops->read(device, buffer->address, after, buffer->bytes, err) : GK_OK;
+        buffer->bytes ? device->ops->read(device, buffer->address, after, buffer->bytes, err)
+                      : GK_OK;
     if (status == GK_OK) {
         int64_t at = gk_first_difference(before, after, (size_t)buffer->bytes);
         if (at >= 0) {
@@ -313,9 +315,9 @@ static enum gk_status climb(struct work *work, const char *rung, uint32_t input_
 {
     const struct gk_reference *reference = NULL;
     const struct gk_trial *trial = work->trial;
-    enum gk_status status = gk_reference_get(work->bench->references, work->bench->device, &work->plan,
-                                             trial->problem, trial->reference_code, input_set, exact,
-                                             &reference, err);
+    enum gk_status status =
+        gk_reference_get(work->bench->references, work->bench->device, &work->plan, trial->problem,
+                         trial->reference_code, input_set, exact, &reference, err);
     if (status != GK_OK) {
         gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_REFERENCE, "%s", err->text);
         return status == GK_NOMEM ? status : GK_OK;
@@ -336,7 +338,8 @@ static enum gk_status climb(struct work *work, const char *rung, uint32_t input_
 
 static enum gk_status ladder(struct work *work, struct gk_err *err)
 {
-    static const char *const set_names[] = {"reference", "reference_1", "reference_2", "reference_3"};
+    static const char *const set_names[] = {"reference", "reference_1", "reference_2",
+                                            "reference_3"};
     enum gk_status status = GK_OK;
     int64_t has_exact = 0;
     uint32_t set = work->trial->input_set;
@@ -366,8 +369,8 @@ static enum gk_status sample(void *context, double *ns_out, struct gk_err *err)
     if (!run) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    enum gk_status status = gk_plan_run(work->bench->device, &work->plan, &work->loaded,
-                                        &work->memory, run, err);
+    enum gk_status status =
+        gk_plan_run(work->bench->device, &work->plan, &work->loaded, &work->memory, run, err);
     *ns_out = run->run_ns;
     free(run);
     return status;
@@ -375,8 +378,11 @@ static enum gk_status sample(void *context, double *ns_out, struct gk_err *err)
 
 static enum gk_status measure(struct work *work, struct gk_err *err)
 {
-    const struct gk_measure_rule rule = {.few = 5, .samples_max = 64, .half_width = 0.005,
-                                         .best_ns = work->trial->best_ns, .give_up = 2};
+    const struct gk_measure_rule rule = {.few = 5,
+                                         .samples_max = 64,
+                                         .half_width = 0.005,
+                                         .best_ns = work->trial->best_ns,
+                                         .give_up = 2};
     struct gk_record *record = work->record;
     record->time_ns = record->samples_ns[0] = work->run.run_ns;
     record->sample_count = 1;
@@ -419,8 +425,8 @@ static bool finish(struct work *work)
 enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_trial *trial,
                             struct gk_record *record_out, struct gk_err *err)
 {
-    enum gk_status (*const steps[])(struct work *, struct gk_err *) = {render, limits, load,
-                                                                    ladder, measure};
+    enum gk_status (*const steps[])(struct work *, struct gk_err *) = {render, limits, load, ladder,
+                                                                       measure};
     enum gk_status status = GK_OK;
     struct gk_err own = {0};
     struct work *work = calloc(1, sizeof *work);

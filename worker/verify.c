@@ -101,7 +101,7 @@ static void walk(const struct gk_verify_input *input, struct gk_rung *rung, stru
     }
     rung->compared = input->compare;
     rung->failed = tally->failed;
-    rung->norm_error = tally->want_squares > 0 ? sqrt(tally->error_squares / tally->want_squares)
+    rung->norm_error = tally->want_squares > 0    ? sqrt(tally->error_squares / tally->want_squares)
                        : tally->error_squares > 0 ? INFINITY
                                                   : 0;
 }
@@ -125,7 +125,8 @@ static enum gk_status padding_changed(const struct gk_plan_tensor *tensor, const
         used[gk_tensor_position(tensor, i)] = 1;
     }
     for (int64_t i = 0; i < tensor->span; i++) {
-        if (!used[i] && memcmp(got + (size_t)i * size, poison, size) != 0 && (*changed_out)++ == 0) {
+        if (!used[i] && memcmp(got + (size_t)i * size, poison, size) != 0 &&
+            (*changed_out)++ == 0) {
             *first_out = i;
         }
     }
@@ -140,8 +141,8 @@ static void fail_at(struct gk_verdict *verdict, enum gk_failure failure,
     char place[160];
     const struct gk_plan_tensor *tensor = input->tensor;
     uint32_t size = gk_dtype_bytes(tensor->dtype);
-    double got = gk_element_load(tensor->dtype, input->got +
-                                                    (size_t)gk_tensor_position(tensor, index) * size);
+    double got = gk_element_load(tensor->dtype,
+                                 input->got + (size_t)gk_tensor_position(tensor, index) * size);
     gk_tensor_coordinates(tensor, index, place, sizeof place);
     verdict->failure = failure;
     (void)snprintf(verdict->text, sizeof verdict->text,
@@ -156,8 +157,9 @@ static void conclude(const struct gk_verify_input *input, const struct tally *ta
 {
     struct gk_rung *rung = &verdict->rung;
     if (tally->too_large) {
-        fail_at(verdict, GK_FAILURE_REFERENCE, input, tally->too_large, tally->first_too_large,
-                "have a magnitude that the type does not hold exactly (a mistake of op.json's exact)");
+        fail_at(
+            verdict, GK_FAILURE_REFERENCE, input, tally->too_large, tally->first_too_large,
+            "have a magnitude that the type does not hold exactly (a mistake of op.json's exact)");
     } else if (tally->poisoned) {
         fail_at(verdict, GK_FAILURE_NEVER_WRITTEN, input, tally->poisoned, tally->first_poisoned,
                 "were never written");

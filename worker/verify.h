@@ -1,8 +1,8 @@
 /*
  * Outputs against the reference: pure, host memory in, a verdict out.
  *
- * Accepts by err <= bound, never rejects by err > bound, so that NaN fails. Looks at every element, and at the
- * padding between rows, which must still hold its poison.
+ * Accepts by err <= bound, never rejects by err > bound, so that NaN fails. Looks at every element,
+ * and at the padding between rows, which must still hold its poison.
  */
 #ifndef GK_WORKER_VERIFY_H
 #define GK_WORKER_VERIFY_H
@@ -14,10 +14,11 @@ struct gk_verify_input {
     const struct gk_plan_tensor *tensor;
     const unsigned char *got; /* the buffer: span elements, poisoned before the run */
     const double *pairs;      /* (value, magnitude) of each logical element, packed */
-    int64_t compare;          /* leading logical elements that are compared: rows without owner come last */
-    bool exact;               /* bit for bit with the value rounded once */
-    bool check_magnitude;     /* exact rung: magnitudes beyond what the type holds exactly are op.json's mistake */
-    double scale, norm;       /* gk_plan_tolerance() */
+    int64_t compare; /* leading logical elements that are compared: rows without owner come last */
+    bool exact;      /* bit for bit with the value rounded once */
+    bool check_magnitude; /* exact rung: magnitudes beyond what the type holds exactly are op.json's
+                             mistake */
+    double scale, norm;   /* gk_plan_tolerance() */
 };
 
 struct gk_verdict {

@@ -23,9 +23,9 @@
 #include "worker/spool.h"
 #include "worker/supervisor.h"
 
-#define POOL_MAX 256
+#define POOL_MAX   256
 #define LEASES_MAX 4096
-#define KILLS_MAX 4096
+#define KILLS_MAX  4096
 
 struct worker;
 
@@ -36,8 +36,8 @@ enum task_state { TASK_QUEUED, TASK_RUNNING, TASK_DONE, TASK_FAILED };
 struct compile_task { /* one module; shared by all units that need it */
     struct compile_task *next;
     struct gk_hash key;
-    char *path;              /* of the cache entry */
-    struct gk_json *job;     /* NULL once it is done */
+    char *path;          /* of the cache entry */
+    struct gk_json *job; /* NULL once it is done */
     uint32_t references;
     enum task_state state;
     enum gk_failure failure; /* of FAILED */
@@ -63,12 +63,12 @@ struct bundle {
     char *root;                 /* folder, whole once catalog is set */
     struct gk_catalog *catalog; /* NULL while it is being fetched */
     struct gk_bundle files;
-    uint32_t at;                /* file being fetched */
-    struct gk_buf data;         /* of that file so far */
-    uint64_t asked;             /* welcome_at of the session in which a piece is on its way; 0: none */
+    uint32_t at;        /* file being fetched */
+    struct gk_buf data; /* of that file so far */
+    uint64_t asked;     /* welcome_at of the session in which a piece is on its way; 0: none */
     bool failed;
     uint32_t references;
-    uint64_t used;              /* by order of use: the longest unused is dropped first */
+    uint64_t used; /* by order of use: the longest unused is dropped first */
 };
 
 /* ------------------------------------------------------------------ leases */
@@ -115,7 +115,7 @@ struct bench {
     struct lease *lease;        /* whose unit is running */
     uint32_t unit;
     int64_t credit_sent;
-    uint32_t quick_deaths;      /* starts in a row that answered nothing */
+    uint32_t quick_deaths; /* starts in a row that answered nothing */
 };
 
 struct kill_count {
@@ -138,14 +138,14 @@ struct worker {
     struct gk_loop_link *watch;
     uint64_t epoch, session, seq;
     uint64_t heard_ms, pinged_ms, heartbeat_ms, liveness;
-    uint32_t attempts;       /* of connecting, since the last WELCOME */
+    uint32_t attempts; /* of connecting, since the last WELCOME */
     bool welcome, was_ready, ending;
-    bool closing;            /* the link is given up; the reconnect timer closes it */
-    uint64_t welcome_at;     /* number of sessions so far */
+    bool closing;        /* the link is given up; the reconnect timer closes it */
+    uint64_t welcome_at; /* number of sessions so far */
     enum gk_status result;
     struct gk_err err;
     /* work */
-    struct lease *leases;    /* in order of arrival */
+    struct lease *leases; /* in order of arrival */
     uint32_t lease_count;
     struct bundle *bundles;
     uint64_t use_count;

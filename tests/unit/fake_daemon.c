@@ -139,8 +139,8 @@ void fake_daemon_start_worker(struct fake_daemon *daemon, const char *const *arg
     assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
     assert_int_equal(posix_spawn_file_actions_adddup2(&actions, in[0], 0), 0);
     assert_int_equal(posix_spawn_file_actions_adddup2(&actions, out[1], 1), 0);
-    assert_int_equal(posix_spawn(&daemon->pid, argv[0], &actions, NULL, (char *const *)argv, environ),
-                     0);
+    assert_int_equal(
+        posix_spawn(&daemon->pid, argv[0], &actions, NULL, (char *const *)argv, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(in[0]);
     (void)close(out[1]);
@@ -169,8 +169,11 @@ int fake_daemon_wait_worker(struct fake_daemon *daemon)
 void fake_daemon_send(struct fake_daemon *daemon, enum gk_message_type type, int64_t token,
                       struct gk_json *body)
 {
-    struct gk_message message = {.type = type, .epoch = 7, .session = daemon->session,
-                                 .token = (uint64_t)token, .body = body};
+    struct gk_message message = {.type = type,
+                                 .epoch = 7,
+                                 .session = daemon->session,
+                                 .token = (uint64_t)token,
+                                 .body = body};
     struct gk_err err = {0};
     assert_non_null(body);
     need(gk_link_send(daemon->link, &daemon->peer, &message, &err), &err);
@@ -183,7 +186,8 @@ static void answer_hello(struct fake_daemon *daemon, const struct gk_message *me
     daemon->session++;
     gk_json_free(daemon->held);
     daemon->held = gk_json_copy(gk_json_get(message->body, "held"));
-    assert_true(gk_json_set_int(body, "heartbeat_ms", 200) && gk_json_set_int(body, "liveness", 10) &&
+    assert_true(gk_json_set_int(body, "heartbeat_ms", 200) &&
+                gk_json_set_int(body, "liveness", 10) &&
                 gk_json_set(body, "drop", gk_json_new_array()) &&
                 gk_json_set(body, "keep", gk_json_new_array()));
     fake_daemon_send(daemon, GK_MSG_WELCOME, 0, body);
@@ -209,7 +213,8 @@ static void answer_blob(struct fake_daemon *daemon, const struct gk_message *mes
         } else {
             need(gk_catalog_file(daemon->catalog, path, &text, &size, &err), &err);
         }
-        size_t piece = size - offset > 700 ? 700 : size - offset; /* small, so that offsets matter */
+        size_t piece =
+            size - offset > 700 ? 700 : size - offset; /* small, so that offsets matter */
         struct gk_json *body = gk_json_new_object();
         data = gk_base64_encode(text + offset, piece);
         assert_true(gk_json_set_string(body, "hash", want) &&
@@ -236,17 +241,26 @@ void fake_daemon_next(struct fake_daemon *daemon, struct gk_message *message_out
         }
         need(status, &err);
         switch (message.type) {
-        case GK_MSG_HELLO: answer_hello(daemon, &message); break;
-        case GK_MSG_BLOB_GET: answer_blob(daemon, &message); break;
+        case GK_MSG_HELLO:
+            answer_hello(daemon, &message);
+            break;
+        case GK_MSG_BLOB_GET:
+            answer_blob(daemon, &message);
+            break;
         case GK_MSG_PING:
             if (!daemon->mute) {
                 fake_daemon_send(daemon, GK_MSG_PONG, 0, gk_json_new_object());
             }
             break;
-        case GK_MSG_READY: daemon->credit = gk_json_get_int(message.body, "credit", -1); break;
+        case GK_MSG_READY:
+            daemon->credit = gk_json_get_int(message.body, "credit", -1);
+            break;
         case GK_MSG_PONG:
-        case GK_MSG_STARTED: break;
-        default: *message_out = message; return;
+        case GK_MSG_STARTED:
+            break;
+        default:
+            *message_out = message;
+            return;
         }
         bool hello = message.type == GK_MSG_HELLO || message.type == GK_MSG_STARTED;
         if (hello) {

@@ -1,6 +1,6 @@
 /*
- * A daemon for tests of the worker: a bound link, a worker process, messages in and out. Every wait is for an event and
- * has a limit that fails the test.
+ * A daemon for tests of the worker: a bound link, a worker process, messages in and out. Every wait
+ * is for an event and has a limit that fails the test.
  */
 #ifndef GK_TESTS_UNIT_FAKE_DAEMON_H
 #define GK_TESTS_UNIT_FAKE_DAEMON_H
@@ -15,14 +15,14 @@ struct fake_daemon {
     struct gk_link *link;
     struct gk_peer peer;
     pid_t pid;
-    int worker_out, worker_in;    /* its standard output; ours to close for --private */
+    int worker_out, worker_in; /* its standard output; ours to close for --private */
     uint64_t session;
     struct gk_catalog *catalog;
-    struct gk_json *bundle;       /* {"files": [...]} */
+    struct gk_json *bundle;        /* {"files": [...]} */
     char *extra_path, *extra_text; /* one more file of the bundle */
     int64_t credit;
-    bool mute;                    /* do not answer PING, acknowledge nothing by itself */
-    struct gk_json *held;         /* of the last HELLO */
+    bool mute;            /* do not answer PING, acknowledge nothing by itself */
+    struct gk_json *held; /* of the last HELLO */
 };
 
 /* `root` holds op folders; extra_text (may be NULL) becomes the bundle's file extra_path. */

@@ -24,8 +24,11 @@ static void path_of(const char *name, char *path, size_t size)
 static void write_entry(const char *name)
 {
     char path[256];
-    struct gk_compile_output output = {.compiled = true, .ptx = (char *)".version 8.0", .ptx_size = 12,
-                                       .cubin = (unsigned char *)"\0\1\2\377", .cubin_size = 4,
+    struct gk_compile_output output = {.compiled = true,
+                                       .ptx = (char *)".version 8.0",
+                                       .ptx_size = 12,
+                                       .cubin = (unsigned char *)"\0\1\2\377",
+                                       .cubin_size = 4,
                                        .log = (char *)"fine"};
     struct gk_err err = {0};
     path_of(name, path, sizeof path);
@@ -71,7 +74,8 @@ static void keys(void **state)
 {
     struct gk_hash module = gk_hash_text("m");
     struct gk_hash a = gk_code_key(&module, "13.0", "sm_80");
-    struct gk_hash b = gk_code_key(&module, "13.1", "sm_80"), c = gk_code_key(&module, "13.0", "sm_90");
+    struct gk_hash b = gk_code_key(&module, "13.1", "sm_80"),
+                   c = gk_code_key(&module, "13.0", "sm_90");
     (void)state;
     assert_false(gk_hash_equal(&a, &b) || gk_hash_equal(&a, &c) || gk_hash_equal(&b, &c));
 }

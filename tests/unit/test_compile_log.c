@@ -17,7 +17,8 @@ static const char two_kernels[] =
     "ptxas info    : Compiling entry function 'first_long' for 'sm_80'\n"
     "ptxas info    : Function properties for first_long\n"
     "    48 bytes stack frame, 40 bytes spill stores, 24 bytes spill loads\n"
-    "ptxas info    : Used 255 registers, used 1 barriers, 48 bytes cumulative stack size, 1024 bytes "
+    "ptxas info    : Used 255 registers, used 1 barriers, 48 bytes cumulative stack size, 1024 "
+    "bytes "
     "smem, 380 bytes cmem[0]\n";
 
 static void reads_each(void **state)
@@ -53,7 +54,8 @@ static void warnings(void **state)
     struct gk_compile_facts facts;
     (void)state;
     gk_compile_log_read("ptxas info    : (C7508) setmaxnreg ignored\n"
-                        "ptxas info    : (C7510) wgmma serialized in function 'k'", "k", &facts);
+                        "ptxas info    : (C7510) wgmma serialized in function 'k'",
+                        "k", &facts);
     assert_true(facts.setmaxnreg_ignored && facts.wgmma_serialized);
     gk_compile_log_read(two_kernels, "first", &facts);
     assert_false(facts.setmaxnreg_ignored || facts.wgmma_serialized);

@@ -1,4 +1,5 @@
-/* Inputs: the quantile table against the distribution function, generators by their moments and bounds. */
+/* Inputs: the quantile table against the distribution function, generators by their moments and
+ * bounds. */
 #include "worker/generate.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static void quantiles(void **state)
                              : 1 - 0.5 * erfc((double)table[i] * M_SQRT1_2);
         /* Rounding to float moves the argument by 2^-24 of itself. */
         double slack = exp(-0.5 * (double)table[i] * (double)table[i]) * 0.4 *
-                           (fabs((double)table[i]) * 0x1p-23 + 1e-30) + 1e-14;
+                           (fabs((double)table[i]) * 0x1p-23 + 1e-30) +
+                       1e-14;
         if (fabs(got - p) > slack) {
             fail_msg("quantile %d: %.9g gives %.15g, want %.15g", i, (double)table[i], got, p);
         }
@@ -44,10 +46,16 @@ static void make_plan(struct gk_plan *plan, struct gk_tensor *tensor, struct gk_
     tensor->rows_owner = -1;
     op->tensor_count = 1;
     plan->op = op;
-    plan->tensors[0] = (struct gk_plan_tensor){.def = tensor, .present = true, .dtype = dtype,
-                                               .rank = 2, .extents = {100, 50}, .strides = {64, 1},
-                                               .offset = 8, .span = 8 + 99 * 64 + 50,
-                                               .elements = 5000, .align = 16};
+    plan->tensors[0] = (struct gk_plan_tensor){.def = tensor,
+                                               .present = true,
+                                               .dtype = dtype,
+                                               .rank = 2,
+                                               .extents = {100, 50},
+                                               .strides = {64, 1},
+                                               .offset = 8,
+                                               .span = 8 + 99 * 64 + 50,
+                                               .elements = 5000,
+                                               .align = 16};
 }
 
 static void generated(enum gk_dtype dtype, enum gk_generator_kind kind, uint64_t seed,
@@ -107,8 +115,8 @@ static void ternary_values(void **state)
 
 static void places(void **state)
 {
-    struct gk_plan_tensor tensor = {.rank = 3, .extents = {2, 3, 4}, .strides = {100, 10, 2},
-                                    .offset = 7};
+    struct gk_plan_tensor tensor = {
+        .rank = 3, .extents = {2, 3, 4}, .strides = {100, 10, 2}, .offset = 7};
     char text[64];
     (void)state;
     assert_int_equal(gk_tensor_position(&tensor, 0), 7);

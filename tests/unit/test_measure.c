@@ -1,4 +1,5 @@
-/* Staged sampling: stops when it knows enough, gives up on what is far slower, is never stopped by one outlier. */
+/* Staged sampling: stops when it knows enough, gives up on what is far slower, is never stopped by
+ * one outlier. */
 #include "worker/measure.h"
 
 #include <math.h>
@@ -26,8 +27,8 @@ static enum gk_status draw(void *context, double *ns_out, struct gk_err *err)
     return GK_OK;
 }
 
-static const struct gk_measure_rule rule = {.few = 5, .samples_max = 64, .half_width = 0.005,
-                                            .best_ns = 100, .give_up = 2};
+static const struct gk_measure_rule rule = {
+    .few = 5, .samples_max = 64, .half_width = 0.005, .best_ns = 100, .give_up = 2};
 
 static void quiet(void **state)
 {

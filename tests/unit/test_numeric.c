@@ -68,7 +68,7 @@ static void ends(void **state)
     assert_true(gk_element_round(GK_I8, 1000) == 127);
     assert_true(gk_element_round(GK_U32, -5) == 0);
     assert_true(gk_element_round(GK_I64, 1e30) >= 9.2e18);
-    assert_true(gk_element_round(GK_F16, 0x1p-25) == 0);       /* half of the smallest: to even */
+    assert_true(gk_element_round(GK_F16, 0x1p-25) == 0); /* half of the smallest: to even */
     assert_true(gk_element_round(GK_F16, 0x1.8p-25) == 0x1p-24);
     assert_true(signbit(gk_element_round(GK_BF16, -0.0)));
 }

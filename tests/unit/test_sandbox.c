@@ -1,5 +1,6 @@
 /*
- * A hostile source in a compile process: what an absolute #include shows with and without the sandbox.
+ * A hostile source in a compile process: what an absolute #include shows with and without the
+ * sandbox.
  */
 #include "worker/sandbox.h"
 
@@ -19,7 +20,7 @@
 #include "worker/child_frame.h"
 #include "worker/compiler.h"
 
-#define BWRAP "/usr/bin/bwrap"
+#define BWRAP   "/usr/bin/bwrap"
 #define PROGRAM GK_BIN_DIR "/gktune-worker"
 
 extern char **environ;
@@ -29,11 +30,12 @@ static char nvrtc[PATH_MAX];
 static struct gk_json *job(const char *text)
 {
     struct gk_json *json = gk_json_new_object();
-    assert_true(gk_json_set_string(json, "target", "sm_80") && gk_json_set_string(json, "kernel", "k") &&
-                gk_json_set_string(json, "name", "k.cu") && gk_json_set_string(json, "text", text) &&
-                gk_json_set(json, "headers", gk_json_new_object()) &&
-                gk_json_set(json, "defines", gk_json_new_array()) &&
-                gk_json_set(json, "options", gk_json_new_array()));
+    assert_true(
+        gk_json_set_string(json, "target", "sm_80") && gk_json_set_string(json, "kernel", "k") &&
+        gk_json_set_string(json, "name", "k.cu") && gk_json_set_string(json, "text", text) &&
+        gk_json_set(json, "headers", gk_json_new_object()) &&
+        gk_json_set(json, "defines", gk_json_new_array()) &&
+        gk_json_set(json, "options", gk_json_new_array()));
     return json;
 }
 
@@ -79,7 +81,8 @@ static void absolute_include(void **state)
     assert_non_null(file);
     assert_true(fputs("password_of_somebody;\n", file) >= 0);
     assert_int_equal(fclose(file), 0);
-    (void)snprintf(text, sizeof text, "#include \"%s\"\nextern \"C\" __global__ void k() {}\n", path);
+    (void)snprintf(text, sizeof text, "#include \"%s\"\nextern \"C\" __global__ void k() {}\n",
+                   path);
 
     struct gk_json *open = compile(NULL, text); /* without the sandbox the test must see it */
     assert_non_null(strstr(gk_json_get_string(open, "log", ""), "password_of_somebody"));
@@ -88,7 +91,8 @@ static void absolute_include(void **state)
     struct gk_json *shut = compile(BWRAP, text);
     assert_false(gk_json_get_bool(shut, "compiled", true));
     assert_null(strstr(gk_json_get_string(shut, "log", ""), "password_of_somebody"));
-    assert_non_null(strstr(gk_json_get_string(shut, "log", ""), "secret")); /* the file it did not find */
+    assert_non_null(
+        strstr(gk_json_get_string(shut, "log", ""), "secret")); /* the file it did not find */
     gk_json_free(shut);
     (void)unlink(path);
 }
@@ -96,9 +100,8 @@ static void absolute_include(void **state)
 static void ordinary_source(void **state)
 {
     (void)state;
-    struct gk_json *reply =
-        compile(gk_sandbox_works(BWRAP, PROGRAM, nvrtc) ? BWRAP : NULL,
-                "extern \"C\" __global__ void k(float *x) { *x = 1.0f; }");
+    struct gk_json *reply = compile(gk_sandbox_works(BWRAP, PROGRAM, nvrtc) ? BWRAP : NULL,
+                                    "extern \"C\" __global__ void k(float *x) { *x = 1.0f; }");
     assert_true(gk_json_get_bool(reply, "compiled", false));
     assert_non_null(strstr(gk_json_get_string(reply, "ptx", ""), ".entry k("));
     assert_true(strlen(gk_json_get_string(reply, "cubin", "")) > 1000);

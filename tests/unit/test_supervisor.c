@@ -1,5 +1,6 @@
 /*
- * The whole worker process against a fake daemon: mock and emulated devices, children that are killed, restarts.
+ * The whole worker process against a fake daemon: mock and emulated devices, children that are
+ * killed, restarts.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 #include "tests/unit/fake_daemon.h"
 #include "worker/compiler.h"
 
-#define ROOT GK_SOURCE_DIR "/tests/data/worker"
+#define ROOT               GK_SOURCE_DIR "/tests/data/worker"
 #define CONFIG(block, bug) "add_some{\"BLOCK\":" block ",\"BUG\":\"" bug "\"}"
 
 static const char mock_script[] =
@@ -222,11 +223,61 @@ static void emulated(void **state)
     fake_daemon_close(&daemon);
 }
 
+/* The compile process that works on the task; another one than `before`. */
+static pid_t compiling(const struct fake_daemon *daemon, pid_t before)
+{
+    pid_t pid = 0;
+    while (pid == 0 || pid == before) { /* /proc has no events; the test's TIMEOUT bounds it */
+        pid = fake_daemon_child(daemon, "--child=compile");
+    }
+    return pid;
+}
+
+/* Killed once while it compiles: tried again, and nobody notices. Twice: the source's doing. */
+static void killed_compilers(void **state)
+{
+    static const char *const args[] = {"--device", "emu:sm_80", "--compile-processes", "1", NULL};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    if (!has_nvrtc()) {
+        skip();
+    }
+    fake_daemon_open(&daemon, ROOT, NULL, NULL);
+    fake_daemon_start_worker(&daemon, args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    for (int64_t kills = 1; kills <= 2; kills++) {
+        /* Another config first, so that the reference is compiled, and then no process at all. */
+        (void)trial(&daemon, 10 + kills, kills == 1 ? CONFIG("32", "none") : CONFIG("128", "none"),
+                    60, "none");
+        pid_t pid = compiling(&daemon, 0);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        while (fake_daemon_child(&daemon, "--child=compile") != 0) {
+        }
+        fake_daemon_lease(&daemon, kills, "add{\"n\":100}",
+                          kills == 1 ? CONFIG("32", "heavy") : CONFIG("128", "heavy"), 60);
+        fake_daemon_expect(&daemon, GK_MSG_STARTED, &message);
+        gk_message_fini(&message);
+        for (int64_t i = 0; i < kills; i++) {
+            pid = compiling(&daemon, pid);
+            assert_int_equal(kill(pid, SIGKILL), 0);
+        }
+        const struct gk_json *record = result(&daemon, kills, &message);
+        assert_string_equal(gk_json_get_string(record, "failure", "?"),
+                            kills == 1 ? "none" : "compile_crash");
+        gk_message_fini(&message);
+        fake_daemon_ack(&daemon, kills, 0, false);
+    }
+    fake_daemon_close(&daemon);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mock_outcomes), cmocka_unit_test(final_round),
-        cmocka_unit_test(spooled_result), cmocka_unit_test(reconnects), cmocka_unit_test(emulated),
+        cmocka_unit_test(mock_outcomes),  cmocka_unit_test(final_round),
+        cmocka_unit_test(spooled_result), cmocka_unit_test(reconnects),
+        cmocka_unit_test(emulated),       cmocka_unit_test(killed_compilers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

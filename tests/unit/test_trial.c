@@ -1,5 +1,6 @@
 /*
- * Trials on the emulated device: configs that are right, and one of each mistake that must be caught.
+ * Trials on the emulated device: configs that are right, and one of each mistake that must be
+ * caught.
  */
 #include "worker/trial.h"
 
@@ -97,8 +98,11 @@ static void run(const struct gk_catalog *catalog, const char *problem_text, cons
     } else {
         need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
     }
-    struct gk_trial trial = {.op = op, .template_ = &op->templates[0], .problem = &problem,
-                             .config = &config, .input_set = input_set,
+    struct gk_trial trial = {.op = op,
+                             .template_ = &op->templates[0],
+                             .problem = &problem,
+                             .config = &config,
+                             .input_set = input_set,
                              .reference_code = &reference_output};
     need(gk_plan_render(op, trial.template_, &problem, &config, &device->props, &plan, &err), &err);
     need(gk_plan_reference(op, &problem, &device->props, &reference, &err), &err);
@@ -233,8 +237,9 @@ static void too_much_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_vector_add), cmocka_unit_test(right_gemm), cmocka_unit_test(mistakes),
-        cmocka_unit_test(endless_loops),    cmocka_unit_test(too_much_work),
+        cmocka_unit_test(right_vector_add), cmocka_unit_test(right_gemm),
+        cmocka_unit_test(mistakes),         cmocka_unit_test(endless_loops),
+        cmocka_unit_test(too_much_work),
     };
     struct gk_err err = {0};
     struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),

@@ -1,5 +1,5 @@
-/* Verification: what passes, and each way of being wrong by its own name. Guards of buffers on a device without bounds
- * of its own. */
+/* Verification: what passes, and each way of being wrong by its own name. Guards of buffers on a
+ * device without bounds of its own. */
 #include "worker/verify.h"
 
 #include <math.h>
@@ -15,10 +15,10 @@
 #include "worker/generate.h"
 #include "worker/numeric.h"
 
-#define ROWS 6
+#define ROWS    6
 #define COLUMNS 10
-#define PITCH 12
-#define SPAN ((ROWS - 1) * PITCH + COLUMNS)
+#define PITCH   12
+#define SPAN    ((ROWS - 1) * PITCH + COLUMNS)
 
 static struct gk_tensor def;
 static struct gk_plan_tensor tensor;
@@ -31,9 +31,15 @@ static int set_up(void **state)
 {
     (void)state;
     (void)snprintf(def.name, sizeof def.name, "C");
-    tensor = (struct gk_plan_tensor){.def = &def, .present = true, .dtype = GK_F32, .rank = 2,
-                                     .extents = {ROWS, COLUMNS}, .strides = {PITCH, 1}, .span = SPAN,
-                                     .elements = ROWS * COLUMNS, .align = 16};
+    tensor = (struct gk_plan_tensor){.def = &def,
+                                     .present = true,
+                                     .dtype = GK_F32,
+                                     .rank = 2,
+                                     .extents = {ROWS, COLUMNS},
+                                     .strides = {PITCH, 1},
+                                     .span = SPAN,
+                                     .elements = ROWS * COLUMNS,
+                                     .align = 16};
     for (int i = 0; i < SPAN; i++) {
         gk_element_poison(GK_F32, &got[i]);
     }
@@ -42,8 +48,12 @@ static int set_up(void **state)
         pairs[2 * i + 1] = 20;
         got[gk_tensor_position(&tensor, i)] = (float)pairs[2 * i];
     }
-    input = (struct gk_verify_input){.tensor = &tensor, .got = (unsigned char *)got, .pairs = pairs,
-                                     .compare = ROWS * COLUMNS, .scale = 1e-6, .norm = 1e-3};
+    input = (struct gk_verify_input){.tensor = &tensor,
+                                     .got = (unsigned char *)got,
+                                     .pairs = pairs,
+                                     .compare = ROWS * COLUMNS,
+                                     .scale = 1e-6,
+                                     .norm = 1e-3};
     return 0;
 }
 
@@ -183,8 +193,8 @@ static enum gk_status plain_fill(struct gk_device *device, uint64_t address, uin
 
 static void guards(void **state)
 {
-    static const struct gk_device_ops ops = {.alloc = plain_alloc, .release = plain_release,
-                                             .read = plain_read, .fill = plain_fill};
+    static const struct gk_device_ops ops = {
+        .alloc = plain_alloc, .release = plain_release, .read = plain_read, .fill = plain_fill};
     struct gk_device device = {.ops = &ops};
     struct gk_buffer buffer = {0};
     uint64_t changed = 0;
@@ -212,11 +222,16 @@ static void guards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(right, set_up),         cmocka_unit_test_setup(off_by_one, set_up),
-        cmocka_unit_test_setup(wrong_place, set_up),   cmocka_unit_test_setup(not_a_number, set_up),
-        cmocka_unit_test_setup(never_written, set_up), cmocka_unit_test_setup(padding, set_up),
-        cmocka_unit_test_setup(small_everywhere, set_up), cmocka_unit_test_setup(magnitude, set_up),
-        cmocka_unit_test_setup(rows_without_owner, set_up), cmocka_unit_test(guards),
+        cmocka_unit_test_setup(right, set_up),
+        cmocka_unit_test_setup(off_by_one, set_up),
+        cmocka_unit_test_setup(wrong_place, set_up),
+        cmocka_unit_test_setup(not_a_number, set_up),
+        cmocka_unit_test_setup(never_written, set_up),
+        cmocka_unit_test_setup(padding, set_up),
+        cmocka_unit_test_setup(small_everywhere, set_up),
+        cmocka_unit_test_setup(magnitude, set_up),
+        cmocka_unit_test_setup(rows_without_owner, set_up),
+        cmocka_unit_test(guards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
