@@ -51,6 +51,13 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
     flags[7] = 1;
 #elif GK_BUG == GK_BUG_TRAP
     __trap();
+#elif GK_BUG == GK_BUG_HEAVY // no mistake, but seconds of work for the compiler
+    unsigned mixed = i;
+#pragma unroll
+    for (int k = 0; k < 6000; ++k) {
+        mixed = (mixed ^ mixed >> (k % 13 + 1)) * (2u * k + 3u);
+    }
+    scratch[threadIdx.x % 64] = mixed;
 #elif GK_BUG == GK_BUG_SYNTAX
     this is not C++;
 #endif
