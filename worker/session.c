@@ -286,10 +286,27 @@ static void take_reject(struct worker *worker, const struct gk_json *body)
     }
 }
 
+/* The daemon has forgotten the session (it was restarted, or thought us dead): the connection is
+ * good, so a new session begins on it at once. */
+static void begin_again(struct worker *worker)
+{
+    worker->welcome = false;
+    worker->epoch = worker->session = worker->seq = 0;
+    say_hello(worker);
+}
+
 static void take_error(struct worker *worker, const struct gk_json *body)
 {
     const char *text = gk_json_get_string(body, "text", "");
-    worker_log(worker, "the daemon says: %s: %s", gk_json_get_string(body, "code", "ERROR"), text);
+    const char *status = gk_json_get_string(body, "status", "ERROR");
+    if (strcmp(status, gk_status_name(GK_STALE)) == 0) {
+        if (worker->welcome) { /* else: answers to what was sent before the new HELLO */
+            worker_log(worker, "%s; a new session begins", text);
+            begin_again(worker);
+        }
+        return;
+    }
+    worker_log(worker, "the daemon says: %s: %s", status, text);
     if (!worker->welcome) {
         session_disconnect(worker); /* it did not take HELLO */
     } else {
@@ -326,11 +343,7 @@ static void take_message(struct worker *worker, const struct gk_message *message
     case GK_MSG_BYE:
         worker_log(worker, "the daemon ended: %s",
                    gk_json_get_string(message->body, "reason", "-"));
-        if (worker->options->is_private) {
-            worker_end(worker, GK_OK, "the daemon ended");
-        } else {
-            session_disconnect(worker); /* it may come back */
-        }
+        session_disconnect(worker); /* another may come; a private worker ends with its parent */
         break;
     case GK_MSG_ERROR:
         take_error(worker, message->body);

@@ -165,6 +165,13 @@ static void reconnects(void **state)
     struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
     assert_true(gk_json_push(tokens, gk_json_new_int(70)) && gk_json_set(body, "tokens", tokens));
     fake_daemon_send(&daemon, GK_MSG_CANCEL, 0, body);
+    gk_message_fini(&message);
+    body = gk_json_new_object(); /* a daemon that was restarted */
+    assert_true(gk_json_set_string(body, "status", "STALE") &&
+                gk_json_set_string(body, "text", "gone"));
+    fake_daemon_send(&daemon, GK_MSG_ERROR, 0, body);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
     (void)trial(&daemon, 71, CONFIG("32", "none"), 30, "none");
     fake_daemon_close(&daemon);
 }
