@@ -57,14 +57,14 @@ enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const 
         add(&command, "--die-with-parent", &failed);
         add(&command, "--new-session", &failed);
         add(&command, "--clearenv", &failed);
+        /* NVRTC looks for a temporary folder. Before the others: one of them may lie in it. */
+        add(&command, "--tmpfs", &failed);
+        add(&command, "/tmp", &failed);
         for (size_t i = 0; i < GK_ARRAY_COUNT(folders); i++) {
             add_bind(&command, folders[i], &failed);
         }
         add_bind(&command, folder, &failed);
         add_bind(&command, program, &failed);
-        add(&command, "--tmpfs",
-            &failed); /* NVRTC writes nothing, but looks for a temporary folder */
-        add(&command, "/tmp", &failed);
         add(&command, "--chdir", &failed);
         add(&command, "/", &failed);
         add(&command, "--", &failed);
