@@ -153,6 +153,33 @@ static char *flags_of(const struct search *search)
     return flags;
 }
 
+/* The same command over the same store asks what it asked before, so that its answer stays: the
+ * hints of the former job are taken over, and an incumbent that came from elsewhere since is added.
+ * Another seed or budget is another command, and goes on searching. */
+static bool take_former_hints(struct gk_core *core, const struct task *task,
+                              const struct search *search, struct gk_json *hints, bool *found_out)
+{
+    struct gk_json *former = NULL;
+    bool ok = true, asked = false;
+    *found_out = gk_db_task_former(core->db, task->job->id, task->problem_id, task->arch, task->gpu,
+                                   task->nvrtc ? task->nvrtc : "", &former, NULL) == GK_OK &&
+                 gk_json_get_int(former, "strategy_version", 0) == (int64_t)search->ops->version;
+    if (*found_out) {
+        const struct gk_json *list = gk_json_get(former, "hints");
+        for (size_t i = 0; ok && i < gk_json_count(list); i++) {
+            ok = push_hint(search, hints, gk_json_string(gk_json_at(list, i), NULL));
+        }
+        if (ok && task->incumbent &&
+            gk_db_task_asked(core->db, gk_json_get_int(former, "task", 0), task->incumbent, &asked,
+                             NULL) == GK_OK &&
+            !asked) {
+            ok = push_hint(search, hints, task->incumbent);
+        }
+    }
+    gk_json_free(former);
+    return ok;
+}
+
 /* Default, incumbent, winners of neighbours: fixed once, stored with the first ask, so that a
  * restart asks the same. */
 static enum gk_status make_hints(struct gk_core *core, struct task *task, struct search *search,
@@ -162,17 +189,21 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
     uint32_t tree;
     struct gk_json *rows = NULL;
     struct gk_json *hints = gk_json_new_array();
-    bool ok = hints != NULL;
+    bool former = false;
+    task->incumbent = find_incumbent(core, task);
+    task->flags = flags_of(search);
+    bool ok = hints && task->flags && take_former_hints(core, task, search, hints, &former);
     if (gk_catalog_default(search->op, &search->problem, &search->def, &config, &tree, NULL) ==
         GK_OK) {
         task->default_config = gk_config_text(&search->def.trees[tree], &config);
         ok = ok && task->default_config && push_hint(search, hints, task->default_config);
     }
-    task->incumbent = find_incumbent(core, task);
-    task->flags = flags_of(search);
-    ok = ok && task->flags && push_hint(search, hints, task->incumbent);
-    enum gk_status status = gk_db_pick_neighbours(core->db, task->op, task->arch, task->gpu,
-                                                  task->job->policy, NEIGHBOURS_MAX, &rows, err);
+    enum gk_status status = GK_OK;
+    if (!former) {
+        ok = ok && push_hint(search, hints, task->incumbent);
+        status = gk_db_pick_neighbours(core->db, task->op, task->arch, task->gpu, task->job->policy,
+                                       NEIGHBOURS_MAX, &rows, err);
+    }
     for (size_t i = 0; status == GK_OK && ok && i < gk_json_count(rows); i++) {
         ok = push_hint(search, hints, gk_json_get_string(gk_json_at(rows, i), "config", NULL));
     }

@@ -66,6 +66,14 @@ enum gk_status gk_db_task_update(struct gk_db *db, int64_t task, const struct gk
 /* Tasks of a job with op and canonical problem, verdicts included, in order of their numbers. */
 enum gk_status gk_db_tasks_of(struct gk_db *db, int64_t job, struct gk_json **rows_out,
                               struct gk_err *err);
+/* The newest finished task of another job that asked for the same thing (equal spec_key) about this
+ * task's problem, arch, gpu and NVRTC; GK_NOT_FOUND. */
+enum gk_status gk_db_task_former(struct gk_db *db, int64_t job, int64_t problem, const char *arch,
+                                 const char *gpu, const char *nvrtc, struct gk_json **task_out,
+                                 struct gk_err *err);
+/* Whether a task asked for this config. */
+enum gk_status gk_db_task_asked(struct gk_db *db, int64_t task, const char *config, bool *asked_out,
+                                struct gk_err *err);
 enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
                                const struct gk_json *body, int64_t *event_out, struct gk_err *err);
 /* At most 500 events after `after`: [{job event kind at_ms body}]. */

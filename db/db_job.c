@@ -167,6 +167,30 @@ enum gk_status gk_db_tasks_of(struct gk_db *db, int64_t job, struct gk_json **ro
     return db_rows(db, err, rows_out, TASK_SELECT "WHERE t.job=?1 ORDER BY t.task", "i", job);
 }
 
+enum gk_status gk_db_task_former(struct gk_db *db, int64_t job, int64_t problem, const char *arch,
+                                 const char *gpu, const char *nvrtc, struct gk_json **task_out,
+                                 struct gk_err *err)
+{
+    return db_row(db, err, task_out,
+                  "SELECT t.* FROM tasks t JOIN jobs j USING(job) WHERE t.problem=?2 AND t.arch=?3"
+                  " AND t.gpu=?4 AND t.nvrtc=?5 AND t.state='done' AND j.job<>?1 AND j.spec_key="
+                  "(SELECT spec_key FROM jobs WHERE job=?1) ORDER BY t.task DESC LIMIT 1",
+                  "iisss", job, problem, arch, gpu, nvrtc);
+}
+
+enum gk_status gk_db_task_asked(struct gk_db *db, int64_t task, const char *config, bool *asked_out,
+                                struct gk_err *err)
+{
+    int64_t count = 0;
+    enum gk_status status =
+        db_int(db, err, &count, "SELECT count(*) FROM trials WHERE task=?1 AND config=?2", "is",
+               task, config);
+    if (status == GK_OK) {
+        *asked_out = count > 0;
+    }
+    return status;
+}
+
 enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
                                const struct gk_json *body, int64_t *event_out, struct gk_err *err)
 {

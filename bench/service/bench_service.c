@@ -241,7 +241,7 @@ int main(int argc, char **argv)
                "batched here)\n"
                "own time a trial        %10.1f us   (CPU; goal: under 1000)\ntrials in the store   "
                "  %10" PRId64 "\nstore on disk           %10.1f MB\nbuilding it             %10.1f "
-                              "s\ntime to ready           %10.1f ms   (goal: under 1000)\n"
+               "s\ntime to ready           %10.1f ms   (goal: under 1000)\n"
                "resident when ready     %10.1f MB   (goal: under 100)\n",
         figures.own_us, figures.cpu_us, figures.trials, figures.store_mb, figures.build_s,
         figures.ready_ms, figures.rss_mb);
