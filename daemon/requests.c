@@ -1,6 +1,8 @@
 /* The verbs of clients: REQUEST in, REPLY out. Listings come straight from the store. */
 #include <stdio.h>
+#include <string.h>
 
+#include "core/base64.h"
 #include "daemon/core_internal.h"
 
 struct request {
@@ -10,52 +12,6 @@ struct request {
     const struct gk_json *body;
     struct gk_json *reply; /* filled by the verb */
 };
-
-/* ------------------------------------------------------------------ base64 */
-
-static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static bool base64_encode(const unsigned char *bytes, size_t count, struct gk_buf *out)
-{
-    for (size_t i = 0; i < count; i += 3) {
-        uint32_t v = (uint32_t)bytes[i] << 16 | (i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                     (i + 2 < count ? (uint32_t)bytes[i + 2] : 0);
-        gk_buf_putc(out, DIGITS[v >> 18 & 63]);
-        gk_buf_putc(out, DIGITS[v >> 12 & 63]);
-        gk_buf_putc(out, i + 1 < count ? DIGITS[v >> 6 & 63] : '=');
-        gk_buf_putc(out, i + 2 < count ? DIGITS[v & 63] : '=');
-    }
-    return !out->failed;
-}
-
-static bool base64_decode(const char *text, struct gk_buf *out)
-{
-    size_t size = strlen(text);
-    if (size % 4 != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < size; i += 4) {
-        uint32_t v = 0, pad = 0;
-        for (size_t j = 0; j < 4; j++) {
-            char c = text[i + j];
-            const char *digit = c == '=' || c == '\0' ? NULL : strchr(DIGITS, c);
-            if (c == '=' && i + 4 == size && j >= 2) {
-                pad++;
-            } else if (!digit || pad > 0) {
-                return false;
-            }
-            v = v << 6 | (digit ? (uint32_t)(digit - DIGITS) : 0);
-        }
-        gk_buf_putc(out, (char)(v >> 16 & 255));
-        if (pad < 2) {
-            gk_buf_putc(out, (char)(v >> 8 & 255));
-        }
-        if (pad < 1) {
-            gk_buf_putc(out, (char)(v & 255));
-        }
-    }
-    return !out->failed;
-}
 
 struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
                            struct gk_err *err);
@@ -79,9 +35,9 @@ struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset
         return NULL;
     }
     struct gk_json *body = gk_json_new_object();
-    bool ok = base64_encode((const unsigned char *)bytes, count, &text) &&
-              gk_json_set_string(body, "hash", hex) && gk_json_set_int(body, "offset", offset) &&
-              gk_json_set_int(body, "size", size) &&
+    gk_base64_encode(bytes, count, &text);
+    bool ok = !text.failed && gk_json_set_string(body, "hash", hex) &&
+              gk_json_set_int(body, "offset", offset) && gk_json_set_int(body, "size", size) &&
               gk_json_set_string(body, "data", gk_buf_text(&text));
     gk_buf_fini(&text);
     free(bytes);
@@ -170,7 +126,8 @@ static enum gk_status verb_blob_put(struct request *r, struct gk_err *err)
     if (status == GK_OK) {
         status = gk_json_need_string(r->body, "data", 400000, &data, "blob_put", err);
     }
-    if (status == GK_OK && (!gk_hash_from_hex(hex, &hash) || !base64_decode(data, &bytes))) {
+    if (status == GK_OK && (!gk_hash_from_hex(hex, &hash) ||
+                            gk_base64_decode(data, strlen(data), &bytes, NULL) != GK_OK)) {
         status = gk_fail(err, GK_INPUT, "blob_put: hash must be 64 hex digits and data base64");
     }
     if (status == GK_OK && r->core->free_bytes < GK_CORE_FREE_LOW) {
