@@ -157,6 +157,17 @@ static void order_templates(const struct gk_json *json, struct gk_op *op)
 }
 
 /* Reads the op in `op_folder` with the given template files of `template_folder`. */
+/* What the mock device shall answer travels with the op it answers for; most folders have none. */
+static void take_mock_script(const struct loader *l, uint32_t folder, struct gk_reader *r)
+{
+    struct gk_source *source = NULL;
+    struct gk_err err = {0};
+    enum gk_status status = gk_source_open(l->catalog, folder, "mock.json", &source, &err);
+    if (status != GK_OK && status != GK_NOT_FOUND) {
+        gk_reader_fail(r, NULL, status, "mock.json: %s", err.text);
+    }
+}
+
 static void read_op(struct loader *l, uint32_t op_folder, uint32_t template_folder,
                     char **template_names, uint32_t template_count)
 {
@@ -190,6 +201,7 @@ static void read_op(struct loader *l, uint32_t op_folder, uint32_t template_fold
                        op->fields.op, catalog->folders[op_folder].prefix);
     }
     gk_op_read_checks(&r, json, &reach, op);
+    take_mock_script(l, template_folder, &r);
     for (uint32_t i = 0; i < template_count; i++) {
         read_template_file(l, op, template_folder, template_names[i]);
     }

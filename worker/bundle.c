@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker/base64.h"
+#include "core/base64.h"
 #include "worker/code_cache.h"
 #include "worker/worker_state.h"
 
@@ -188,21 +188,15 @@ void bundle_ask(struct worker *worker, struct bundle *bundle)
 static enum gk_status take_piece(struct bundle *bundle, const struct gk_json *body, bool *whole_out,
                                  struct gk_err *err)
 {
-    unsigned char *bytes = NULL;
-    size_t size = 0;
+    size_t before = bundle->data.size;
+    const char *text = gk_json_get_string(body, "data", "");
     int64_t total = gk_json_get_int(body, "size", -1);
     if (total < 0 || total > GK_BUNDLE_MAX) {
         return gk_fail(err, GK_LIMIT, "a blob of %lld bytes; 0 to %u are allowed", (long long)total,
                        GK_BUNDLE_MAX);
     }
-    enum gk_status status =
-        gk_base64_decode(gk_json_get_string(body, "data", ""), &bytes, &size, err);
-    if (status != GK_OK) {
-        return status;
-    }
-    gk_buf_add(&bundle->data, bytes, size);
-    free(bytes);
-    status = gk_buf_status(&bundle->data, err);
+    enum gk_status status = gk_base64_decode(text, strlen(text), &bundle->data, err);
+    size_t size = bundle->data.size - before;
     if (status == GK_OK && (bundle->data.size > (size_t)total || (size == 0 && total > 0))) {
         status = gk_fail(err, GK_CORRUPT, "a blob of another size than said");
     }

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base64.h"
 #include "core/json.h"
-#include "worker/base64.h"
 
 #define ENTRY_MAX   (64u << 20)
 #define ENTRIES_MAX 65536
@@ -57,13 +57,13 @@ enum gk_status gk_make_folders(const char *path, struct gk_err *err)
 struct gk_json *gk_code_to_json(const struct gk_compile_output *output)
 {
     struct gk_json *json = gk_json_new_object();
-    char *cubin = gk_base64_encode(output->cubin ? output->cubin : (const unsigned char *)"",
-                                   output->cubin_size);
-    bool good = json && cubin && gk_json_set_bool(json, "compiled", output->compiled) &&
+    struct gk_buf cubin = {0};
+    gk_base64_encode(output->cubin, output->cubin_size, &cubin);
+    bool good = json && !cubin.failed && gk_json_set_bool(json, "compiled", output->compiled) &&
                 gk_json_set_string(json, "ptx", output->ptx ? output->ptx : "") &&
-                gk_json_set_string(json, "cubin", cubin) &&
+                gk_json_set_string(json, "cubin", gk_buf_text(&cubin)) &&
                 gk_json_set_string(json, "log", output->log ? output->log : "");
-    free(cubin);
+    gk_buf_fini(&cubin);
     if (!good) {
         gk_json_free(json);
         return NULL;
@@ -81,8 +81,14 @@ enum gk_status gk_code_from_json(const struct gk_json *json, struct gk_compile_o
         output.ptx && output.log ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         output.ptx_size = strlen(output.ptx);
-        status = gk_base64_decode(gk_json_get_string(json, "cubin", ""), &output.cubin,
-                                  &output.cubin_size, err);
+        struct gk_buf cubin = {0};
+        const char *text = gk_json_get_string(json, "cubin", "");
+        status = gk_base64_decode(text, strlen(text), &cubin, err);
+        output.cubin_size = cubin.size;
+        output.cubin = (unsigned char *)gk_buf_detach(&cubin);
+        if (status == GK_OK && !output.cubin) {
+            status = gk_fail(err, GK_NOMEM, "out of memory");
+        }
     }
     if (status != GK_OK) {
         gk_compile_output_fini(&output);

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "worker/base64.h"
+#include "core/base64.h"
 
 #define WAIT_MS 60000
 
@@ -201,7 +201,7 @@ static void answer_blob(struct fake_daemon *daemon, const struct gk_message *mes
     for (size_t i = 0; i < gk_json_count(files); i++) {
         const struct gk_json *file = gk_json_at(files, i);
         const char *path = gk_json_get_string(file, "path", "");
-        char *text = NULL, *data;
+        char *text = NULL;
         size_t size = 0;
         struct gk_err err = {0};
         if (strcmp(gk_json_get_string(file, "hash", ""), want) != 0) {
@@ -216,13 +216,14 @@ static void answer_blob(struct fake_daemon *daemon, const struct gk_message *mes
         size_t piece =
             size - offset > 700 ? 700 : size - offset; /* small, so that offsets matter */
         struct gk_json *body = gk_json_new_object();
-        data = gk_base64_encode(text + offset, piece);
+        struct gk_buf data = {0};
+        gk_base64_encode(text + offset, piece, &data);
         assert_true(gk_json_set_string(body, "hash", want) &&
                     gk_json_set_int(body, "offset", (int64_t)offset) &&
                     gk_json_set_int(body, "size", (int64_t)size) &&
-                    gk_json_set_string(body, "data", data));
+                    gk_json_set_string(body, "data", gk_buf_text(&data)));
         fake_daemon_send(daemon, GK_MSG_BLOB, 0, body);
-        free(data);
+        gk_buf_fini(&data);
         free(text);
         return;
     }

@@ -10,9 +10,13 @@
 static void test_vectors(void **state)
 {
     (void)state;
-    static const char *const vectors[][2] = {{"", ""},         {"f", "Zg=="},      {"fo", "Zm8="},
-                                             {"foo", "Zm9v"},  {"foob", "Zm9vYg=="},
-                                             {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+    static const char *const vectors[][2] = {{"", ""},
+                                             {"f", "Zg=="},
+                                             {"fo", "Zm8="},
+                                             {"foo", "Zm9v"},
+                                             {"foob", "Zm9vYg=="},
+                                             {"fooba", "Zm9vYmE="},
+                                             {"foobar", "Zm9vYmFy"}};
     for (size_t i = 0; i < GK_ARRAY_COUNT(vectors); i++) {
         struct gk_buf text = {0}, bytes = {0};
         gk_blob_text(vectors[i][0], strlen(vectors[i][0]), &text);
@@ -46,8 +50,8 @@ static void test_every_length(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"Z",    "Zg",   "Zg=",      "Zg=a", "Z===",    "====",
-                                      "Zm9 ", "Zm-_", "Zg==Zg==", "Zh==", "Zm9=",    "Zm9v\n"};
+    static const char *const bad[] = {"Z",    "Zg",   "Zg=",      "Zg=a", "Z===", "====",
+                                      "Zm9 ", "Zm-_", "Zg==Zg==", "Zh==", "Zm9=", "Zm9v\n"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
         struct gk_buf bytes = {0};
         struct gk_err err = {0};

@@ -11,8 +11,6 @@
 
 #include <cmocka.h>
 
-#include "worker/base64.h"
-
 static char folder[] = "/tmp/gk-test-code-XXXXXX";
 
 static void path_of(const char *name, char *path, size_t size)
@@ -101,37 +99,10 @@ static void prunes_oldest(void **state)
     assert_int_equal(access(second, F_OK), -1);
 }
 
-static void base64(void **state)
-{
-    (void)state;
-    for (size_t size = 0; size < 70; size++) {
-        unsigned char bytes[70], *back = NULL;
-        size_t back_size = 0;
-        for (size_t i = 0; i < size; i++) {
-            bytes[i] = (unsigned char)(i * 37 + size);
-        }
-        char *text = gk_base64_encode(bytes, size);
-        assert_int_equal(gk_base64_decode(text, &back, &back_size, NULL), GK_OK);
-        assert_int_equal(back_size, size);
-        assert_memory_equal(back, bytes, size);
-        free(text);
-        free(back);
-    }
-    char *text = gk_base64_encode("any carnal pleas", 16);
-    assert_string_equal(text, "YW55IGNhcm5hbCBwbGVhcw==");
-    free(text);
-    unsigned char *bytes = NULL;
-    size_t size = 0;
-    assert_int_equal(gk_base64_decode("abc", &bytes, &size, NULL), GK_PARSE);
-    assert_int_equal(gk_base64_decode("ab=c", &bytes, &size, NULL), GK_PARSE);
-    assert_int_equal(gk_base64_decode("ab*c", &bytes, &size, NULL), GK_PARSE);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(damaged),
-                                       cmocka_unit_test(keys), cmocka_unit_test(prunes_oldest),
-                                       cmocka_unit_test(base64)};
+                                       cmocka_unit_test(keys), cmocka_unit_test(prunes_oldest)};
     struct gk_err err = {0};
     if (gk_hash_setup(&err) != GK_OK || !mkdtemp(folder)) {
         return 1;

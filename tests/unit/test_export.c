@@ -1,6 +1,7 @@
 /*
- * Exported headers: golden text, compiled as C11 and C++17 with every warning an error, alone and two together, and
- * used by tests/data/export/use.c. GKTUNE_UPDATE_GOLDEN=1 writes the golden text anew.
+ * Exported headers: golden text, compiled as C11 and C++17 with every warning an error, alone and
+ * two together, and used by tests/data/export/use.c. GKTUNE_UPDATE_GOLDEN=1 writes the golden text
+ * anew.
  */
 #include "cli/export.h"
 
@@ -87,7 +88,8 @@ static int run(const char *const *argv)
 {
     pid_t pid = 0;
     int status = 0;
-    assert_int_equal(posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ), 0);
+    assert_int_equal(
+        posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
@@ -110,8 +112,8 @@ static void test_golden(void **state)
             while (text[at] && text[at] == golden[at]) {
                 at++;
             }
-            fail_msg("%s differs from its golden text at byte %zu: '%.60s' for '%.60s'", names[i], at,
-                     text + at, golden + at);
+            fail_msg("%s differs from its golden text at byte %zu: '%.60s' for '%.60s'", names[i],
+                     at, text + at, golden + at);
         }
         free(text);
         free(golden);
@@ -151,9 +153,10 @@ static void test_files(void **state)
     char *dir = gk_asprintf("%s/files", folder);
     export_to(dir, GK_EXPORT_HEADER, "emu-sm_90a", &files);
     static const char *const wanted[] = {
-        "gk_pick_emu_sm_90a.h", "gk_pick_emu_sm_90a.evidence.json", "src/pick/pick_vec.cuh",
-        "src/pick/helper.cuh",  "src/include/gk/tiny.cuh",          "src/pick/pick_reduce.cuh",
-        "src/pick/pick_map.cuh", "CHECKSUMS"};
+        "gk_pick_emu_sm_90a.h",    "gk_pick_emu_sm_90a.evidence.json",
+        "src/pick/pick_vec.cuh",   "src/pick/helper.cuh",
+        "src/include/gk/tiny.cuh", "src/pick/pick_reduce.cuh",
+        "src/pick/pick_map.cuh",   "CHECKSUMS"};
     assert_int_equal(gk_json_count(files), GK_ARRAY_COUNT(wanted));
     char *sums = load(dir, "CHECKSUMS");
     for (size_t i = 0; i < GK_ARRAY_COUNT(wanted); i++) {
@@ -210,12 +213,14 @@ static void test_nothing_to_export(void **state)
     assert_non_null(strstr(err.text, "sm_90a"));
 }
 
-static void compile(const char *compiler, const char *standard, const char *language, const char *source,
-                    const char *program)
+static void compile(const char *compiler, const char *standard, const char *language,
+                    const char *source, const char *program)
 {
     char *include = gk_asprintf("-I%s", folder);
-    const char *argv[] = {compiler, standard, "-Wall", "-Wextra", "-Werror", "-Wconversion", "-pedantic", include,
-                          "-x", language, source, "-o", program, program ? NULL : "-c", NULL};
+    const char *argv[] = {
+        compiler, standard, "-Wall",  "-Wextra", "-Werror", "-Wconversion", "-pedantic",
+        include,  "-x",     language, source,    "-o",      program,        program ? NULL : "-c",
+        NULL};
     if (!program) {
         argv[11] = "-fsyntax-only";
         argv[12] = NULL;

@@ -153,7 +153,8 @@ static void test_stale_socket_file(void **state)
 static void test_bad_endpoints(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "ipc://", "tcp://", "tcp://noport", "http://x:1", "/path"};
+    static const char *const bad[] = {"",           "ipc://", "tcp://", "tcp://noport",
+                                      "http://x:1", "/path"};
     struct gk_link *link = NULL;
     struct gk_err err = {0};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
@@ -303,14 +304,10 @@ static void test_nobody_listens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_directions),
-        cmocka_unit_test(test_tcp_port_is_told),
-        cmocka_unit_test(test_address_in_use),
-        cmocka_unit_test(test_stale_socket_file),
-        cmocka_unit_test(test_bad_endpoints),
-        cmocka_unit_test(test_full_and_gone),
-        cmocka_unit_test(test_malformed_messages),
-        cmocka_unit_test(test_frame_over_the_limit),
+        cmocka_unit_test(test_both_directions),    cmocka_unit_test(test_tcp_port_is_told),
+        cmocka_unit_test(test_address_in_use),     cmocka_unit_test(test_stale_socket_file),
+        cmocka_unit_test(test_bad_endpoints),      cmocka_unit_test(test_full_and_gone),
+        cmocka_unit_test(test_malformed_messages), cmocka_unit_test(test_frame_over_the_limit),
         cmocka_unit_test(test_nobody_listens),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

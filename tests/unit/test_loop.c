@@ -1,6 +1,7 @@
 /*
- * A link in a libuv loop. The first test sets the trap that loop.h describes, first for a plain poll handle, which
- * must be caught by it (else the test would prove nothing), then for gk_loop_watch.
+ * A link in a libuv loop. The first test sets the trap that loop.h describes, first for a plain
+ * poll handle, which must be caught by it (else the test would prove nothing), then for
+ * gk_loop_watch.
  */
 #include "core/loop.h"
 
@@ -38,8 +39,8 @@ static int remove_folder(void **state)
 /* One daemon link in a loop and one client link, both on this thread. */
 struct scene {
     uv_loop_t loop;
-    uv_timer_t timer;   /* sends between receives */
-    uv_timer_t limit;   /* ends a test that would hang */
+    uv_timer_t timer; /* sends between receives */
+    uv_timer_t limit; /* ends a test that would hang */
     struct gk_link *daemon, *client;
     struct gk_loop_link *watch;
     struct gk_peer peer;
@@ -135,7 +136,8 @@ static void spring_trap(uv_timer_t *timer)
     }
     assert_int_equal(gk_link_wait(scene->daemon, 5000, NULL), GK_OK); /* they have arrived */
     send_one(scene->daemon, &scene->peer);
-    /* A first send on a pipe may itself cause one more signal: eat until the descriptor stays quiet. */
+    /* A first send on a pipe may itself cause one more signal: eat until the descriptor stays
+     * quiet. */
     struct pollfd quiet = {.fd = descriptor(scene->daemon), .events = POLLIN};
     for (int i = 0; i < 100 && poll(&quiet, 1, 20) > 0; i++) {
         assert_int_equal(gk_link_wait(scene->daemon, 0, NULL), GK_OK);

@@ -43,7 +43,8 @@ static void setup_frames(struct frames *frames)
 /* Makes the checksum right again, so that a test reaches the check behind it. */
 static void seal(struct frames *frames)
 {
-    uint32_t crc = gk_crc32c(gk_crc32c(0, frames->header, 60), frames->body.data, frames->body.size);
+    uint32_t crc =
+        gk_crc32c(gk_crc32c(0, frames->header, 60), frames->body.data, frames->body.size);
     for (unsigned i = 0; i < 4; i++) {
         frames->header[60 + i] = (unsigned char)(crc >> (8 * i));
     }
@@ -176,8 +177,8 @@ static void test_header_sizes(void **state)
         assert_non_null(header);
         memcpy(header, longer, size);
         struct gk_message message = {0};
-        enum gk_status status = gk_wire_decode(header, size, frames.body.data, frames.body.size,
-                                               &message, NULL);
+        enum gk_status status =
+            gk_wire_decode(header, size, frames.body.data, frames.body.size, &message, NULL);
         assert_int_equal(status, size == GK_HEADER_SIZE ? GK_OK : GK_PROTOCOL);
         gk_message_fini(&message);
         free(header);
