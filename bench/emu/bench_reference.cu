@@ -16,7 +16,8 @@ extern "C" __global__ void bench_reference(const unsigned short *a, const unsign
         return;
     }
     for (int i = 0; i < k; i++) {
-        const double product = widen(a[(long long)row * k + i]) * widen(b[(long long)column * k + i]);
+        const double left = widen(a[(long long)row * k + i]);
+        const double product = left * widen(b[(long long)column * k + i]);
         sum += product;
         size += fabs(product);
     }

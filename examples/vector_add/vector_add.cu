@@ -1,7 +1,7 @@
 /* c = a + b. Written before it met a tuner: its own macro names, no foreign header.
  *
- * BLOCK threads a block, ITEMS vectors a thread, VEC floats a vector. A block's vectors lie in ITEMS
- * rows of BLOCK, so that neighbouring threads read neighbouring vectors. */
+ * BLOCK threads a block, ITEMS vectors a thread, VEC floats a vector. A block's vectors lie in
+ * ITEMS rows of BLOCK, so that neighbouring threads read neighbouring vectors. */
 
 struct __align__(4 * VEC) Vector {
     float v[VEC];

@@ -359,8 +359,8 @@ GK_DEVICE void store_staged(const Sums &sums, const Epilogue &epilogue, const Pr
     const u32 buffer = ptx::shared_address(smem.staging);
     const u32 corner = buffer + warp_row * Config::kStagingPitch + warp_col * sizeof(float);
 
-    // Every warp has read its last tile: the stages are free. No copy is in flight either, since the
-    // groups that the ring has not waited for are the empty ones past the end.
+    // Every warp has read its last tile: the stages are free. No copy is in flight either, since
+    // the groups that the ring has not waited for are the empty ones past the end.
     __syncthreads();
     for_each_pair(
         sums, [](i32) {},
