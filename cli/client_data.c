@@ -1,6 +1,6 @@
 /* Paged listings and blobs over a client: the parts of client.h that are made of requests. */
 #include "cli/client.h"
-#include "cli/blob_text.h"
+#include "core/base64.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static enum gk_status put_blob(struct gk_client *client, const char *hash, const
     do {
         size_t left = size - offset, part = left < BLOB_CHUNK ? left : BLOB_CHUNK;
         struct gk_buf text = {0};
-        gk_blob_text(bytes + offset, part, &text);
+        gk_base64_encode(bytes + offset, part, &text);
         struct gk_json *body = gk_json_new_object();
         (void)gk_json_set_string(body, "hash", hash);
         (void)gk_json_set_int(body, "offset", (int64_t)offset);
@@ -123,7 +123,7 @@ enum gk_status gk_client_get_blob(struct gk_client *client, const struct gk_hash
         const char *data = gk_json_get_string(reply, "data", "");
         size = gk_json_get_int(reply, "size", 0);
         if (status == GK_OK) {
-            status = gk_blob_bytes(data, strlen(data), &bytes, err);
+            status = gk_base64_decode(data, strlen(data), &bytes, err);
         }
         gk_json_free(reply);
         if (status == GK_OK && (size > (int64_t)GK_BUNDLE_MAX ||

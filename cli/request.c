@@ -344,7 +344,8 @@ enum gk_status gk_request_submit(const struct gk_request *request, struct gk_cli
     }
     int64_t job = gk_json_get_int(reply, "job", 0);
     const struct gk_json *warnings = gk_json_get(reply, "warnings");
-    for (size_t i = 0; i < gk_json_count(warnings); i++) {
+    /* A run starts its own workers in a moment: that none is there yet is no news. */
+    for (size_t i = 0; !request->device_count && i < gk_json_count(warnings); i++) {
         (void)fprintf(stderr, "%s\n", gk_json_string(gk_json_at(warnings, i), ""));
     }
     gk_json_free(reply);

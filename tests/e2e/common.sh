@@ -5,6 +5,8 @@ SRC=${2:?source tree}
 TMP=$(mktemp -d /tmp/gk-e2e-XXXXXX)
 export HOME=$TMP/home XDG_STATE_HOME= GKTUNE_STATE=$TMP/state GKTUNE_CONNECT= NO_COLOR=1
 mkdir -p "$HOME"
+mkfifo "$TMP/idle"
+exec {idle}<>"$TMP/idle" # nobody writes to it: a wait of a given length
 children=()
 cleanup() {
   local pid
@@ -31,7 +33,7 @@ eventually() {
   shift
   for ((i = 0; i < seconds * 20; i++)); do
     "$@" && return 0
-    read -r -t 0.05 <> <(:) || true
+    read -r -t 0.05 -u "$idle" || true
   done
   return 1
 }
