@@ -16,11 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define START_MS 10000      /* a private daemon is ready within 1 s; a loaded machine may take longer */
-#define RACE_MS 5000        /* how long the loser of a race for the lock looks for the winner */
-#define SLICE_MS 100        /* between two looks at a private daemon while a reply is awaited */
-#define EVENTS_MAX 10000    /* kept while nobody asks for them; the oldest go first */
-#define RESTARTS_MAX 50     /* of one command: more is not a crash but a broken installation */
+#define START_MS 10000 /* a private daemon is ready within 1 s; a loaded machine may take longer   \
+                        */
+#define RACE_MS          5000  /* how long the loser of a race for the lock looks for the winner */
+#define SLICE_MS         100   /* between two looks at a private daemon while a reply is awaited */
+#define EVENTS_MAX       10000 /* kept while nobody asks for them; the oldest go first */
+#define RESTARTS_MAX     50    /* of one command: more is not a crash but a broken installation */
 #define PRIVATE_REPLY_MS 60000
 
 struct event_node {
@@ -48,7 +49,8 @@ static int64_t now_ms(const struct gk_client *client)
 
 /* ------------------------------------------------------------------ finding a daemon */
 
-/* True if somebody accepts at the endpoint. A tcp one is believed: asking it is what comes next anyway. */
+/* True if somebody accepts at the endpoint. A tcp one is believed: asking it is what comes next
+ * anyway. */
 static bool answers(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -71,8 +73,9 @@ static bool answers(const char *endpoint)
     return open;
 }
 
-/* The endpoint that the lock file of the state folder names, if its daemon lives. The lock itself is not tried:
- * taking it for a moment could make a daemon that starts now believe that it is the second one. */
+/* The endpoint that the lock file of the state folder names, if its daemon lives. The lock itself
+ * is not tried: taking it for a moment could make a daemon that starts now believe that it is the
+ * second one. */
 static char *holder_endpoint(const char *state_dir)
 {
     char *path = gk_asprintf("%s/%s", state_dir, GK_STATE_LOCK), *text = NULL, *found = NULL;
@@ -151,7 +154,8 @@ static enum gk_status start_private(struct gk_client *client, struct gk_err *err
     }
     char *log = gk_asprintf("%s/gktuned.log", cli->state_dir);
     gk_child_stop(&client->daemon, 2000);
-    status = gk_child_start(cli->exe_dir, argv, log ? log : "/dev/null", true, &client->daemon, err);
+    status =
+        gk_child_start(cli->exe_dir, argv, log ? log : "/dev/null", true, &client->daemon, err);
     free(log);
     if (status != GK_OK) {
         return status;
@@ -168,8 +172,8 @@ static enum gk_status start_private(struct gk_client *client, struct gk_err *err
         (void)gk_fail(&why, GK_PROTOCOL, "its first line is '%s'", gk_buf_text(&line));
     }
     gk_buf_fini(&line);
-    /* The loser of a race: the winner writes its endpoint into the lock file in a moment. Only worth
-     * waiting for when the lock was the reason. */
+    /* The loser of a race: the winner writes its endpoint into the lock file in a moment. Only
+     * worth waiting for when the lock was the reason. */
     struct gk_buf words = {0};
     gk_child_last_words(&client->daemon, &words);
     bool raced = strstr(gk_buf_text(&words), "belongs to") != NULL;
@@ -210,8 +214,7 @@ static enum gk_status find_daemon(struct gk_client *client, struct gk_err *err)
     return status;
 }
 
-enum gk_status gk_client_open(struct gk_cli *cli, struct gk_client **client_out,
-                              struct gk_err *err)
+enum gk_status gk_client_open(struct gk_cli *cli, struct gk_client **client_out, struct gk_err *err)
 {
     struct gk_client *client = calloc(1, sizeof *client);
     if (!client) {
@@ -307,7 +310,8 @@ static void keep_event(struct gk_client *client, struct gk_message *message)
     }
 }
 
-/* Takes what is there: events are kept, the reply to `seq` is handed out. GK_AGAIN when nothing is left. */
+/* Takes what is there: events are kept, the reply to `seq` is handed out. GK_AGAIN when nothing is
+ * left. */
 static enum gk_status take_messages(struct gk_client *client, uint64_t seq,
                                     struct gk_json **reply_out, struct gk_err *err)
 {
@@ -348,7 +352,8 @@ static enum gk_status status_by_name(const char *name)
     return GK_PROTOCOL;
 }
 
-/* Waits for the reply, looking after the daemon meanwhile; a daemon that was replaced is asked again. */
+/* Waits for the reply, looking after the daemon meanwhile; a daemon that was replaced is asked
+ * again. */
 static enum gk_status await_reply(struct gk_client *client, struct gk_json *body, int timeout_ms,
                                   struct gk_json **reply_out, struct gk_err *err)
 {
@@ -411,8 +416,8 @@ out:
     return status;
 }
 
-enum gk_status gk_client_event(struct gk_client *client, int timeout_ms,
-                               struct gk_json **event_out, struct gk_err *err)
+enum gk_status gk_client_event(struct gk_client *client, int timeout_ms, struct gk_json **event_out,
+                               struct gk_err *err)
 {
     enum gk_status status = take_messages(client, 0, NULL, err);
     if (!client->first && (status == GK_AGAIN || status == GK_OK)) {

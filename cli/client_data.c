@@ -92,8 +92,8 @@ enum gk_status gk_client_put_bundle(struct gk_client *client, const struct gk_ca
         char *text = NULL;
         size_t size = 0;
         if (!file) {
-            status = gk_fail(err, GK_PROTOCOL, "the daemon asks for a blob %.16s that is not ours",
-                             hex);
+            status =
+                gk_fail(err, GK_PROTOCOL, "the daemon asks for a blob %.16s that is not ours", hex);
             break;
         }
         status = gk_catalog_file(catalog, file->path, &text, &size, err);

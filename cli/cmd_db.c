@@ -63,10 +63,12 @@ static enum gk_status copy_file(const char *from, const char *to, struct gk_err 
     struct stat info;
     enum gk_status status = GK_OK;
     if (in < 0 || fstat(in, &info) != 0 || !S_ISREG(info.st_mode)) {
-        status = gk_fail(err, GK_NOT_FOUND, "backup '%s': %s", from, in < 0 ? strerror(errno) : "not a file");
+        status = gk_fail(err, GK_NOT_FOUND, "backup '%s': %s", from,
+                         in < 0 ? strerror(errno) : "not a file");
     } else if ((out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0) {
-        status = gk_fail(err, errno == EEXIST ? GK_EXISTS : GK_IO, "'%s': %s%s", to, strerror(errno),
-                         errno == EEXIST ? "; restore into a state folder without a store (--state DIR)" : "");
+        status = gk_fail(
+            err, errno == EEXIST ? GK_EXISTS : GK_IO, "'%s': %s%s", to, strerror(errno),
+            errno == EEXIST ? "; restore into a state folder without a store (--state DIR)" : "");
     }
     for (off_t done = 0; status == GK_OK && done < info.st_size;) {
         ssize_t part = sendfile(out, in, &done, 1 << 24);
@@ -91,14 +93,16 @@ static enum gk_status copy_file(const char *from, const char *to, struct gk_err 
     return status;
 }
 
-/* A store is made only where there is none, and kept only if the daemon that opens it finds it whole. */
+/* A store is made only where there is none, and kept only if the daemon that opens it finds it
+ * whole. */
 static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_err *err)
 {
     if (!cli->state_dir) {
         return gk_fail(err, cli->state_error.status, "%s", cli->state_error.text);
     }
     char *store = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_STORE);
-    enum gk_status status = store ? gk_state_dir_make(cli->state_dir, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        store ? gk_state_dir_make(cli->state_dir, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = copy_file(backup, store, err);
     }
@@ -118,12 +122,15 @@ enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err)
     const char *action = cli->options.operands[0];
     const char *file = cli->options.operand_count > 1 ? cli->options.operands[1] : NULL;
     bool check = strcmp(action, "check") == 0, prune = strcmp(action, "prune") == 0;
-    bool backup = strcmp(action, "backup") == 0, wants_file = backup || strcmp(action, "restore") == 0;
+    bool backup = strcmp(action, "backup") == 0,
+         wants_file = backup || strcmp(action, "restore") == 0;
     if (!check && !prune && !wants_file) {
-        return gk_fail(err, GK_USAGE, "db '%s': allowed are check, backup, restore and prune", action);
+        return gk_fail(err, GK_USAGE, "db '%s': allowed are check, backup, restore and prune",
+                       action);
     }
     if (wants_file != (file != NULL)) {
-        return gk_fail(err, GK_USAGE, wants_file ? "db %s needs a FILE" : "db %s takes no FILE", action);
+        return gk_fail(err, GK_USAGE, wants_file ? "db %s needs a FILE" : "db %s takes no FILE",
+                       action);
     }
     if (strcmp(action, "restore") == 0) {
         return restore(cli, file, err);

@@ -1,8 +1,8 @@
 /*
  * gktune doctor: what this machine has and lacks, a line each: ok, warn or missing, with advice.
  *
- * Libraries are opened as the worker opens them, at run time; the two NVRTC calls are declared here, so that no
- * foreign header is needed. Nothing is started and nothing is written.
+ * Libraries are opened as the worker opens them, at run time; the two NVRTC calls are declared
+ * here, so that no foreign header is needed. Nothing is started and nothing is written.
  */
 #include "cli/command.h"
 #include "core/state_dir.h"
@@ -196,8 +196,8 @@ static void check_sandbox(struct report *report)
     static const char *const paths[] = {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(paths); i++) {
         if (access(paths[i], X_OK) == 0) {
-            line(report, "bwrap", MARK_OK, NULL, "%s (workers probe at start whether it works here)",
-                 paths[i]);
+            line(report, "bwrap", MARK_OK, NULL,
+                 "%s (workers probe at start whether it works here)", paths[i]);
             return;
         }
     }
@@ -226,8 +226,8 @@ static void check_disk(struct report *report, const char *path)
         return;
     }
     uint64_t mb = (uint64_t)info.f_bavail * info.f_frsize >> 20;
-    line(report, "disk", mb < 512 ? MARK_WARN : MARK_OK,
-         "Below 256 MB no new job is accepted.", "%" PRIu64 " MB free for %s", mb, path);
+    line(report, "disk", mb < 512 ? MARK_WARN : MARK_OK, "Below 256 MB no new job is accepted.",
+         "%" PRIu64 " MB free for %s", mb, path);
 }
 
 static void check_lock(struct report *report, const char *state)
@@ -283,8 +283,9 @@ static void check_limits(struct report *report)
     struct utsname name;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         line(report, "open files", files.rlim_cur < 1024 ? MARK_WARN : MARK_OK,
-             "A daemon needs one for each worker: ulimit -n 4096.", "%" PRIu64 " (at most %" PRIu64 ")",
-             (uint64_t)files.rlim_cur, (uint64_t)files.rlim_max);
+             "A daemon needs one for each worker: ulimit -n 4096.",
+             "%" PRIu64 " (at most %" PRIu64 ")", (uint64_t)files.rlim_cur,
+             (uint64_t)files.rlim_max);
     }
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     line(report, "machine", MARK_OK, NULL, "%ld cores, %ld MB of memory%s%s",

@@ -16,7 +16,8 @@ static enum gk_status read_format(const char *text, enum gk_export_format *forma
         return GK_OK;
     }
     if (strcmp(text, "t4") == 0 || strcmp(text, "library") == 0) {
-        return gk_fail(err, GK_UNSUPPORTED, "--format %s is not in this version; header and json are", text);
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "--format %s is not in this version; header and json are", text);
     }
     return gk_fail(err, GK_USAGE, "--format '%s': allowed are header and json", text);
 }

@@ -1,8 +1,9 @@
 /*
- * gktune kernels: which ops there are, what a shapes file may say about each, and which templates serve it.
+ * gktune kernels: which ops there are, what a shapes file may say about each, and which templates
+ * serve it.
  *
- * The number of configs is that of an example problem on an emulated device: required extents at 4096 (or the
- * nearest allowed), everything else at its default.
+ * The number of configs is that of an example problem on an emulated device: required extents at
+ * 4096 (or the nearest allowed), everything else at its default.
  */
 #include "cli/command.h"
 #include "cli/table.h"
@@ -15,7 +16,8 @@
 
 #define EXAMPLE_EXTENT 4096
 
-/* A problem with the required fields filled in; GK_INPUT when an op has required fields of another kind. */
+/* A problem with the required fields filled in; GK_INPUT when an op has required fields of another
+ * kind. */
 static enum gk_status example_problem(const struct gk_op *op, struct gk_problem *problem_out,
                                       struct gk_err *err)
 {
@@ -36,7 +38,8 @@ static enum gk_status example_problem(const struct gk_op *op, struct gk_problem 
             (void)gk_json_set_string(fields, field->name, field->values[0]);
         }
     }
-    enum gk_status status = gk_problem_from_json(&op->fields, fields, "example", problem_out, &diag);
+    enum gk_status status =
+        gk_problem_from_json(&op->fields, fields, "example", problem_out, &diag);
     if (status != GK_OK) {
         (void)gk_diag_status(&diag, err);
     }
@@ -111,7 +114,8 @@ static void default_text(const struct gk_field *field, struct gk_buf *out)
         gk_buf_puts(out, "(required)");
     } else if (!constant) {
         gk_buf_puts(out, field->default_text);
-    } else if (field->type == GK_FIELD_ENUM && value.i >= 0 && value.i < (int64_t)field->value_count) {
+    } else if (field->type == GK_FIELD_ENUM && value.i >= 0 &&
+               value.i < (int64_t)field->value_count) {
         gk_buf_puts(out, field->values[value.i]);
     } else if (field->type == GK_FIELD_BOOL) {
         gk_buf_puts(out, value.i ? "true" : "false");
@@ -300,8 +304,9 @@ static void print_summary(const struct gk_catalog *catalog, const char *arch)
     }
     struct gk_buf out = {0};
     gk_table_render(&table, &out);
-    gk_buf_printf(&out, "\nconfigs: legal ones of the example on %s. Fields and parameters: gktune "
-                        "kernels OP\n",
+    gk_buf_printf(&out,
+                  "\nconfigs: legal ones of the example on %s. Fields and parameters: gktune "
+                  "kernels OP\n",
                   arch);
     (void)fputs(gk_buf_text(&out), stdout);
     gk_buf_fini(&out);

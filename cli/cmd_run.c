@@ -1,9 +1,9 @@
 /*
  * gktune run: from a shapes file to verified winners in one command.
  *
- * Everything is checked before anything is stored. A private daemon and a worker are started where none serve; both
- * are started again when they die. Ctrl-C once asks the daemon to judge what is there, twice stops: the job stays
- * unfinished in the store and the same command goes on with it.
+ * Everything is checked before anything is stored. A private daemon and a worker are started where
+ * none serve; both are started again when they die. Ctrl-C once asks the daemon to judge what is
+ * there, twice stops: the job stays unfinished in the store and the same command goes on with it.
  */
 #include "cli/crew.h"
 #include "cli/ending.h"
@@ -49,8 +49,9 @@ static enum gk_status ask_finish(struct run *run, struct gk_err *err)
     struct gk_json *body = gk_json_new_object();
     (void)gk_json_set_int(body, "job", run->job);
     run->finish_asked = true;
-    gk_progress_note(&run->progress, "interrupted: no new trials; the final round is run on what is "
-                                     "there (Ctrl-C again stops at once)");
+    gk_progress_note(&run->progress,
+                     "interrupted: no new trials; the final round is run on what is "
+                     "there (Ctrl-C again stops at once)");
     enum gk_status status = gk_client_request(run->client, "finish", body, 0, NULL, err);
     return status == GK_CONFLICT || status == GK_NOT_FOUND ? GK_OK : status; /* it had just ended */
 }
@@ -70,7 +71,8 @@ static enum gk_status on_tick(void *context, struct gk_err *err)
     return gk_crew_tick(&run->crew, run->follow.state.done, err);
 }
 
-/* Notes of the daemon (a device was lost, a trial was parked) are for the user; the rest is progress. */
+/* Notes of the daemon (a device was lost, a trial was parked) are for the user; the rest is
+ * progress. */
 static enum gk_status on_event(void *context, const struct gk_json *event, struct gk_err *err)
 {
     (void)err;
@@ -85,13 +87,16 @@ static enum gk_status follow_job(struct run *run, const struct gk_request *reque
                                  struct gk_err *err)
 {
     gk_progress_init(&run->progress, run->cli);
-    enum gk_status status = gk_crew_start(&run->crew, run->cli, run->client, request,
-                                          &run->progress, err);
+    enum gk_status status =
+        gk_crew_start(&run->crew, run->cli, run->client, request, &run->progress, err);
     if (status == GK_OK) {
-        run->follow = (struct gk_follow){.client = run->client, .job = run->job,
+        run->follow = (struct gk_follow){.client = run->client,
+                                         .job = run->job,
                                          .budget_trials = request->budget.trials,
-                                         .progress = &run->progress, .on_event = on_event,
-                                         .on_tick = on_tick, .context = run};
+                                         .progress = &run->progress,
+                                         .on_event = on_event,
+                                         .on_tick = on_tick,
+                                         .context = run};
         status = gk_follow(&run->follow, err);
     }
     gk_progress_end(&run->progress);
@@ -103,7 +108,9 @@ static enum gk_status follow_job(struct run *run, const struct gk_request *reque
 static enum gk_status export_job(struct run *run, const struct gk_request *request,
                                  const char *folder, struct gk_err *err)
 {
-    struct gk_export_ask ask = {.out_dir = folder, .format = GK_EXPORT_HEADER, .job = run->job,
+    struct gk_export_ask ask = {.out_dir = folder,
+                                .format = GK_EXPORT_HEADER,
+                                .job = run->job,
                                 .kernels = request->catalog};
     return gk_export(run->client, &ask, NULL, err);
 }
@@ -114,8 +121,9 @@ static enum gk_status run_stored(struct run *run, const struct gk_request *reque
     const char *folder = gk_options_get(&run->cli->options, "export");
     enum gk_status status = follow_job(run, request, err);
     if (status == GK_END) {
-        return gk_fail(err, GK_CANCELLED, "stopped; job %" PRId64 " is unfinished, the same command "
-                                          "goes on with it",
+        return gk_fail(err, GK_CANCELLED,
+                       "stopped; job %" PRId64 " is unfinished, the same command "
+                       "goes on with it",
                        run->job);
     }
     enum gk_status exported = GK_OK;
@@ -124,8 +132,7 @@ static enum gk_status run_stored(struct run *run, const struct gk_request *reque
         exported = export_job(run, request, folder, &export_err);
     }
     if (status == GK_OK) {
-        status = gk_ending(run->cli, run->client, run->job,
-                           exported == GK_OK ? folder : NULL, err);
+        status = gk_ending(run->cli, run->client, run->job, exported == GK_OK ? folder : NULL, err);
     }
     /* Without a single pick there is nothing to export, which gk_ending() has said better. */
     if (exported != GK_OK && status == GK_OK) {

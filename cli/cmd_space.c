@@ -1,6 +1,6 @@
 /*
- * gktune space: how many configs a problem has, which, and why a config is not among them. No daemon, no device:
- * the built-in description of the emulated device answers, or that of --arch.
+ * gktune space: how many configs a problem has, which, and why a config is not among them. No
+ * daemon, no device: the built-in description of the emulated device answers, or that of --arch.
  */
 #include "cli/command.h"
 #include "cli/table.h"
@@ -48,8 +48,7 @@ static size_t value_size(const char *text)
     return i;
 }
 
-static enum gk_status parse_shape(const char *text, struct gk_json **fields_out,
-                                  struct gk_err *err)
+static enum gk_status parse_shape(const char *text, struct gk_json **fields_out, struct gk_err *err)
 {
     struct gk_json *fields = gk_json_new_object();
     enum gk_status status = GK_OK;
@@ -128,8 +127,9 @@ static enum gk_status question_init(struct question *q, struct gk_cli *cli, stru
         goto out;
     }
     if (!shape) {
-        status = gk_fail(err, GK_USAGE, "--shape FIELD=VALUE,.. is missing, as in --shape "
-                                        "M=16,N=4096,K=4096");
+        status = gk_fail(err, GK_USAGE,
+                         "--shape FIELD=VALUE,.. is missing, as in --shape "
+                         "M=16,N=4096,K=4096");
         goto out;
     }
     status = gk_load_catalog(cli, what, &q->catalog, err);
@@ -170,7 +170,8 @@ static enum gk_status print_count(struct gk_cli *cli, const struct question *q, 
     struct gk_space_reject rejects[REJECTS_MAX];
     uint64_t legal = 0, raw = 0;
     uint32_t count = 0;
-    enum gk_status status = gk_space_tally(&q->def, &legal, &raw, rejects, REJECTS_MAX, &count, err);
+    enum gk_status status =
+        gk_space_tally(&q->def, &legal, &raw, rejects, REJECTS_MAX, &count, err);
     if (status != GK_OK) {
         return status;
     }

@@ -6,11 +6,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static enum gk_status print_stored(struct gk_cli *cli, int64_t job, bool private, struct gk_err *err)
+static enum gk_status print_stored(struct gk_cli *cli, int64_t job, bool private,
+                                   struct gk_err *err)
 {
     if (private) {
-        (void)fprintf(stderr, "no gktuned is running: nothing works on job %" PRId64
-                              " until one starts on this state folder\n",
+        (void)fprintf(stderr,
+                      "no gktuned is running: nothing works on job %" PRId64
+                      " until one starts on this state folder\n",
                       job);
     }
     if (!cli->json) {
@@ -48,7 +50,9 @@ enum gk_status gk_cmd_submit(struct gk_cli *cli, struct gk_err *err)
         struct gk_progress progress;
         gk_progress_init(&progress, cli);
         gk_progress_note(&progress, "job %" PRId64 " stored; waiting for its end", job);
-        struct gk_follow follow = {.client = client, .job = job, .progress = &progress,
+        struct gk_follow follow = {.client = client,
+                                   .job = job,
+                                   .progress = &progress,
                                    .budget_trials = request.budget.trials};
         status = gk_follow(&follow, err);
         gk_progress_end(&progress);

@@ -66,12 +66,17 @@ enum gk_status gk_cmd_watch(struct gk_cli *cli, struct gk_err *err)
         status = gk_client_open(cli, &client, err);
     }
     if (status == GK_OK && gk_client_is_private(client)) {
-        (void)fprintf(stderr, "no gktuned is running on this state folder: nothing will happen until "
-                              "one starts\n");
+        (void)fprintf(stderr,
+                      "no gktuned is running on this state folder: nothing will happen until "
+                      "one starts\n");
     }
     if (status == GK_OK) {
-        struct gk_follow follow = {.client = client, .job = job, .after_event = after,
-                                   .progress = &progress, .on_event = print_event, .context = cli};
+        struct gk_follow follow = {.client = client,
+                                   .job = job,
+                                   .after_event = after,
+                                   .progress = &progress,
+                                   .on_event = print_event,
+                                   .context = cli};
         status = gk_follow(&follow, err);
         gk_progress_end(&progress);
     }
@@ -80,8 +85,9 @@ enum gk_status gk_cmd_watch(struct gk_cli *cli, struct gk_err *err)
     }
     uint32_t without = status == GK_OK ? gk_winners_without(&winners) : 0;
     if (without > 0) {
-        status = gk_fail(err, GK_NO_PICK, "%" PRIu32 " of %zu problems ended without a verified pick",
-                         without, gk_json_count(winners.tasks));
+        status =
+            gk_fail(err, GK_NO_PICK, "%" PRIu32 " of %zu problems ended without a verified pick",
+                    without, gk_json_count(winners.tasks));
     }
     gk_winners_fini(&winners);
     gk_client_close(client);

@@ -1,7 +1,8 @@
 /*
  * A command of gktune: its row in the table of commands.c, and what every command is given.
  *
- * One table makes dispatch, --help, the manual pages and the shell completion, so that they cannot part.
+ * One table makes dispatch, --help, the manual pages and the shell completion, so that they cannot
+ * part.
  */
 #ifndef GK_CLI_COMMAND_H
 #define GK_CLI_COMMAND_H
@@ -15,11 +16,12 @@
 struct gk_cli {
     struct gk_options options;
     const struct gk_command *command;
-    char *exe_dir;     /* folder of the own executable: gktuned and gktune-worker stand beside it */
-    char *state_dir;   /* resolved; not created yet. NULL when nothing names one: state_error says why */
+    char *exe_dir;   /* folder of the own executable: gktuned and gktune-worker stand beside it */
+    char *state_dir; /* resolved; not created yet. NULL when nothing names one: state_error says why
+                      */
     struct gk_err state_error;
-    char *kernels_dir; /* root of the catalog */
-    const char *connect; /* --connect or $GKTUNE_CONNECT; NULL */
+    char *kernels_dir;      /* root of the catalog */
+    const char *connect;    /* --connect or $GKTUNE_CONNECT; NULL */
     const char *cuda_home;  /* $CUDA_HOME; NULL */
     const char *nvrtc_path; /* $GKTUNE_NVRTC; NULL */
     struct gk_clock clock;
@@ -49,7 +51,8 @@ enum gk_status gk_cmd_submit(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_jobs(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_show(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_watch(struct gk_cli *cli, struct gk_err *err);
-enum gk_status gk_cmd_control(struct gk_cli *cli, struct gk_err *err); /* cancel pause resume retry */
+enum gk_status gk_cmd_control(struct gk_cli *cli,
+                              struct gk_err *err); /* cancel pause resume retry */
 enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_trials(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err);
@@ -62,7 +65,8 @@ enum gk_status gk_cmd_version(struct gk_cli *cli, struct gk_err *err);
 
 /* ---- shared by commands (report.c) ---- */
 
-/* Prints a JSON value to stdout, for people if stdout is a terminal, else canonical; takes nothing. */
+/* Prints a JSON value to stdout, for people if stdout is a terminal, else canonical; takes nothing.
+ */
 enum gk_status gk_print_json(const struct gk_cli *cli, const struct gk_json *json,
                              struct gk_err *err);
 /* The kernels folder of the source tree that this was built from. */

@@ -3,12 +3,18 @@
 
 #include <string.h>
 
-#define JSON_OPTION {"json", NULL, "print JSON (schemas/cli.schema.json)", false}
-#define END_OPTION {NULL, NULL, NULL, false}
+#define JSON_OPTION                                                                                \
+    {                                                                                              \
+        "json", NULL, "print JSON (schemas/cli.schema.json)", false                                \
+    }
+#define END_OPTION                                                                                 \
+    {                                                                                              \
+        NULL, NULL, NULL, false                                                                    \
+    }
 
 const struct gk_option gk_common_options[] = {
-    {"state", "DIR", "state folder ($GKTUNE_STATE; else $XDG_STATE_HOME/gktune, ~/.local/state/gktune)",
-     false},
+    {"state", "DIR",
+     "state folder ($GKTUNE_STATE; else $XDG_STATE_HOME/gktune, ~/.local/state/gktune)", false},
     {"connect", "ENDPOINT", "daemon to talk to, as ipc:///path ($GKTUNE_CONNECT)", false},
     {"key", "FILE", "key for a daemon behind tcp ($GKTUNE_KEY)", false},
     {"kernels", "DIR", "folder of ops and templates instead of the installed one", false},
@@ -16,7 +22,8 @@ const struct gk_option gk_common_options[] = {
 
 static const struct gk_option run_options[] = {
     {"shapes", "FILE", "problems: JSON or CSV", false},
-    {"device", "DEV", "cuda:N, emu, emu:sm_90a, mock; more than once (default: every CUDA device)", true},
+    {"device", "DEV", "cuda:N, emu, emu:sm_90a, mock; more than once (default: every CUDA device)",
+     true},
     {"budget", "BUDGET", "a problem: number of trials (default 200), or 30s, 10m, 2h", false},
     {"strategy", "NAME", "how to search", false},
     {"seed", "N", "seed of search, inputs and orders (default 1)", false},
@@ -29,8 +36,8 @@ static const struct gk_option run_options[] = {
 static const struct gk_option submit_options[] = {
     {"shapes", "FILE", "problems: JSON or CSV", false},
     {"suite", "FILE", "not in this version", false},
-    {"arch", "ARCH|all", "arch to tune for, as emu-sm_80; all: every one that a worker reported in 30 days",
-     true},
+    {"arch", "ARCH|all",
+     "arch to tune for, as emu-sm_80; all: every one that a worker reported in 30 days", true},
     {"budget", "BUDGET", "a problem: number of trials (default 200), or 30s, 10m, 2h", false},
     {"strategy", "NAME", "how to search", false},
     {"seed", "N", "seed of search, inputs and orders (default 1)", false},
@@ -47,11 +54,10 @@ static const struct gk_option jobs_options[] = {
     {"all", NULL, "ended jobs too", false}, JSON_OPTION, END_OPTION};
 static const struct gk_option watch_options[] = {
     {"after", "EVENT", "only events after this number", false}, JSON_OPTION, END_OPTION};
-static const struct gk_option best_options[] = {
-    {"arch", "ARCH", "only this arch", false},
-    {"gpu", "GPU", "only this gpu", false},
-    JSON_OPTION,
-    END_OPTION};
+static const struct gk_option best_options[] = {{"arch", "ARCH", "only this arch", false},
+                                                {"gpu", "GPU", "only this gpu", false},
+                                                JSON_OPTION,
+                                                END_OPTION};
 static const struct gk_option trials_options[] = {
     {"failed", NULL, "only those that failed", false}, JSON_OPTION, END_OPTION};
 static const struct gk_option export_options[] = {
@@ -66,11 +72,14 @@ static const struct gk_option space_options[] = {
     {"arch", "ARCH", "whose limits hold: emu-sm_80 (default), emu-sm_90a, ..", false},
     {"count", NULL, "how many legal configs, and what cuts the rest (the default)", false},
     {"list", NULL, "every legal config", false},
-    {"why", "CONFIG", "which constraint refuses this config; the derived values of a legal one", false},
+    {"why", "CONFIG", "which constraint refuses this config; the derived values of a legal one",
+     false},
     JSON_OPTION,
     END_OPTION};
 static const struct gk_option kernels_options[] = {
-    {"arch", "ARCH", "for the number of configs (default emu-sm_80)", false}, JSON_OPTION, END_OPTION};
+    {"arch", "ARCH", "for the number of configs (default emu-sm_80)", false},
+    JSON_OPTION,
+    END_OPTION};
 static const struct gk_option db_options[] = {
     {"no-samples", NULL, "backup: leave the raw samples out", false},
     {"days", "N", "prune: ended jobs older than this (default 90)", false},
@@ -79,11 +88,14 @@ static const struct gk_option db_options[] = {
 
 static const struct gk_command commands[] = {
     {"run", gk_cmd_run, "tune problems here and now, to the end",
-     "OP|FAMILY|FILE.kernel.json --shapes FILE [--device DEV].. [--budget N|30s|10m] [--strategy S] "
+     "OP|FAMILY|FILE.kernel.json --shapes FILE [--device DEV].. [--budget N|30s|10m] [--strategy "
+     "S] "
      "[--seed N] [--from DIR] [--export DIR] [--fresh] [--json]",
      "Checks everything first, prints the total budget, then searches, verifies and judges every\n"
-     "problem. Without --device every CUDA device is used; where there is none, the emulated device,\n"
-     "whose times are modelled. Ctrl-C once stops asking and judges what is there; twice stops now.\n"
+     "problem. Without --device every CUDA device is used; where there is none, the emulated "
+     "device,\n"
+     "whose times are modelled. Ctrl-C once stops asking and judges what is there; twice stops "
+     "now.\n"
      "The same command goes on with an unfinished run, and restarts what died.",
      "  gktune run gemm --shapes shapes.json --device emu --budget 24 --export out\n"
      "  gktune run my.kernel.json --shapes shapes.json --budget 10m\n",
@@ -91,7 +103,8 @@ static const struct gk_command commands[] = {
     {"submit", gk_cmd_submit, "store a job for the workers of a daemon",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--arch A|all] [--budget ..] [--strategy ..] "
      "[--priority N] [--wait] [--json]",
-     "The job is stored when the command returns. Without a running daemon nothing works on it until\n"
+     "The job is stored when the command returns. Without a running daemon nothing works on it "
+     "until\n"
      "gktuned starts, and the command says so.",
      "  gktune submit gemm --shapes llama.json --arch all --budget 500\n"
      "  gktune submit gemm --shapes one.json --arch emu-sm_80 --wait\n",
@@ -99,7 +112,8 @@ static const struct gk_command commands[] = {
     {"jobs", gk_cmd_jobs, "list jobs", "[--all] [--json]", "Open jobs; with --all ended ones too.",
      "  gktune jobs --all\n", jobs_options, 0, 0},
     {"show", gk_cmd_show, "one job, problem by problem", "JOB [--json]",
-     "State, counts and the pick of every problem of the job.", "  gktune show 3\n", json_only, 1, 1},
+     "State, counts and the pick of every problem of the job.", "  gktune show 3\n", json_only, 1,
+     1},
     {"watch", gk_cmd_watch, "follow a job to its end", "JOB [--after EVENT] [--json]",
      "Prints events as they come; exits 0 when the job is done with a pick for every problem.",
      "  gktune watch 3\n  gktune watch 3 --json | jq .kind\n", watch_options, 1, 1},
@@ -110,7 +124,8 @@ static const struct gk_command commands[] = {
     {"resume", gk_cmd_control, "go on with a paused job", "JOB [--json]", "Undoes pause.",
      "  gktune resume 3\n", json_only, 1, 1},
     {"retry", gk_cmd_control, "try a job's parked trials and failed problems again", "JOB [--json]",
-     "For jobs whose trials were lost to the infrastructure.", "  gktune retry 3\n", json_only, 1, 1},
+     "For jobs whose trials were lost to the infrastructure.", "  gktune retry 3\n", json_only, 1,
+     1},
     {"best", gk_cmd_best, "what the store would export", "[OP] [--arch A] [--gpu G] [--json]",
      "A row for each problem, arch, gpu and policy: the pick, its time, how much faster than the\n"
      "default it is, how many configs are tied with it, and its age.",
@@ -119,7 +134,8 @@ static const struct gk_command commands[] = {
      "In the order they were asked for.", "  gktune trials 3 --failed\n", trials_options, 1, 1},
     {"export", gk_cmd_export, "write the winners as a header or JSON",
      "[OP].. --arch A [--gpu G|all] --format header|json --out DIR",
-     "The header compiles alone as C11 and C++17. Beside it: the evidence, the template sources that\n"
+     "The header compiles alone as C11 and C++17. Beside it: the evidence, the template sources "
+     "that\n"
      "rows use, and checksums. The same picks give the same bytes.",
      "  gktune export gemm --arch emu-sm_80 --format header --out out\n", export_options, 0,
      GK_OPERANDS_MAX},
@@ -135,15 +151,16 @@ static const struct gk_command commands[] = {
      "parameter that is searched.",
      "  gktune kernels\n  gktune kernels gemm\n", kernels_options, 0, 1},
     {"workers", gk_cmd_workers, "workers and their devices", "[--json]",
-     "Those that the store knows, with what they last reported.", "  gktune workers\n", json_only, 0,
-     0},
+     "Those that the store knows, with what they last reported.", "  gktune workers\n", json_only,
+     0, 0},
     {"doctor", gk_cmd_doctor, "what this machine has and lacks", "[--json]",
      "Libraries, devices, sandbox, state folder, limits: a line each, with advice. Exits 2 when\n"
      "something needed is missing.",
      "  gktune doctor\n", json_only, 0, 0},
     {"db", gk_cmd_db, "care for the store",
      "check | backup FILE [--no-samples] | restore FILE | prune [--days N] [--json]",
-     "check reads everything; backup copies while work goes on; restore makes a store of a backup in a\n"
+     "check reads everything; backup copies while work goes on; restore makes a store of a backup "
+     "in a\n"
      "state folder that has none; prune deletes ended jobs' trials, never what a pick rests on.",
      "  gktune db check\n  gktune db backup /backup/gktune.db --no-samples\n", db_options, 1, 2},
     {"version", gk_cmd_version, "the version", "[--json]", "Of this build and its protocol.",

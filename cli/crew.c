@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEATHS_MAX 8          /* in a row without a trial between them */
+#define DEATHS_MAX     8 /* in a row without a trial between them */
 #define BACKOFF_MAX_MS 5000
-#define STOP_MS 5000
+#define STOP_MS        5000
 
 static uint64_t now_ms(const struct gk_crew *crew)
 {
@@ -38,7 +38,8 @@ static enum gk_status start_worker(struct gk_crew *crew, struct gk_err *err)
     }
     argv[n] = NULL;
     gk_child_stop(&crew->worker, STOP_MS);
-    enum gk_status status = gk_child_start(crew->cli->exe_dir, argv, log, false, &crew->worker, err);
+    enum gk_status status =
+        gk_child_start(crew->cli->exe_dir, argv, log, false, &crew->worker, err);
     crew->generation = gk_client_generation(crew->client);
     free(spool);
     free(log);
@@ -87,8 +88,8 @@ enum gk_status gk_crew_start(struct gk_crew *crew, struct gk_cli *cli, struct gk
                              const struct gk_request *request, struct gk_progress *progress,
                              struct gk_err *err)
 {
-    *crew = (struct gk_crew){.cli = cli, .client = client, .request = request,
-                             .progress = progress};
+    *crew =
+        (struct gk_crew){.cli = cli, .client = client, .request = request, .progress = progress};
     crew->worker.in_fd = crew->worker.out_fd = -1;
     enum gk_status status = find_unserved(crew, err);
     if (status == GK_OK && crew->device_count > 0) {
@@ -106,9 +107,9 @@ static enum gk_status note_death(struct gk_crew *crew, int64_t done, struct gk_e
     if (crew->deaths >= DEATHS_MAX) {
         struct gk_buf words = {0};
         gk_child_last_words(&crew->worker, &words);
-        enum gk_status status = gk_fail(err, GK_INTERNAL,
-                                        "gktune-worker ended %d times without a result (%s): %s",
-                                        DEATHS_MAX, ending, gk_buf_text(&words));
+        enum gk_status status =
+            gk_fail(err, GK_INTERNAL, "gktune-worker ended %d times without a result (%s): %s",
+                    DEATHS_MAX, ending, gk_buf_text(&words));
         gk_buf_fini(&words);
         return status;
     }
@@ -121,8 +122,8 @@ static enum gk_status note_death(struct gk_crew *crew, int64_t done, struct gk_e
 
 enum gk_status gk_crew_tick(struct gk_crew *crew, int64_t done, struct gk_err *err)
 {
-    /* Another daemon may lack the workers that the one before had. Ours reconnects by itself: a private daemon
-     * always listens at the same socket of the state folder. */
+    /* Another daemon may lack the workers that the one before had. Ours reconnects by itself: a
+     * private daemon always listens at the same socket of the state folder. */
     if (crew->generation != gk_client_generation(crew->client)) {
         crew->generation = gk_client_generation(crew->client);
         if (!gk_child_alive(&crew->worker)) {

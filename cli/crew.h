@@ -1,5 +1,6 @@
 /*
- * The worker of a `run`: started when the daemon has none for a wanted device, started again when it dies.
+ * The worker of a `run`: started when the daemon has none for a wanted device, started again when
+ * it dies.
  */
 #ifndef GK_CLI_CREW_H
 #define GK_CLI_CREW_H
@@ -26,8 +27,8 @@ struct gk_crew {
 enum gk_status gk_crew_start(struct gk_crew *crew, struct gk_cli *cli, struct gk_client *client,
                              const struct gk_request *request, struct gk_progress *progress,
                              struct gk_err *err);
-/* Restarts a dead worker; done is the number of trials done so far. GK_INTERNAL when it dies again and
- * again without any progress. */
+/* Restarts a dead worker; done is the number of trials done so far. GK_INTERNAL when it dies again
+ * and again without any progress. */
 enum gk_status gk_crew_tick(struct gk_crew *crew, int64_t done, struct gk_err *err);
 void gk_crew_stop(struct gk_crew *crew);
 

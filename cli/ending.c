@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REASONS_MAX 64 /* core/record.h has fewer failures */
+#define REASONS_MAX   64 /* core/record.h has fewer failures */
 #define EXAMPLE_BYTES 160
 
 struct reason {
@@ -70,8 +70,8 @@ static enum gk_status load_reasons(struct gk_client *client, int64_t job, struct
     struct gk_json *body = gk_json_new_object();
     (void)gk_json_set_int(body, "job", job);
     (void)gk_json_set_bool(body, "failed", true);
-    enum gk_status status = gk_client_pages(client, "trials", body, "trials", count_reason, reasons,
-                                            err);
+    enum gk_status status =
+        gk_client_pages(client, "trials", body, "trials", count_reason, reasons, err);
     qsort(reasons->list, reasons->count, sizeof reasons->list[0], most_first);
     return status;
 }
@@ -109,7 +109,8 @@ static enum gk_status print_object(struct gk_cli *cli, const struct gk_winners *
         struct gk_json *one = gk_json_new_object();
         (void)gk_json_set_string(one, "failure", reasons->list[i].name);
         (void)gk_json_set_int(one, "count", reasons->list[i].count);
-        (void)gk_json_set_string(one, "config", reasons->list[i].config ? reasons->list[i].config : "");
+        (void)gk_json_set_string(one, "config",
+                                 reasons->list[i].config ? reasons->list[i].config : "");
         (void)gk_json_set_string(one, "message",
                                  reasons->list[i].message ? reasons->list[i].message : "");
         (void)gk_json_push(failures, one);
@@ -118,8 +119,8 @@ static enum gk_status print_object(struct gk_cli *cli, const struct gk_winners *
     if (export_path) {
         (void)gk_json_set_string(json, "export", export_path);
     }
-    enum gk_status status = json ? gk_print_json(cli, json, err)
-                                 : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        json ? gk_print_json(cli, json, err) : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(json);
     return status;
 }

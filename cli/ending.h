@@ -4,7 +4,8 @@
 
 #include "cli/client.h"
 
-/* Prints to stdout (with --json one object); export_path may be NULL. GK_NO_PICK when a problem has no pick. */
+/* Prints to stdout (with --json one object); export_path may be NULL. GK_NO_PICK when a problem has
+ * no pick. */
 enum gk_status gk_ending(struct gk_cli *cli, struct gk_client *client, int64_t job,
                          const char *export_path, struct gk_err *err);
 

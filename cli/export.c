@@ -1,8 +1,8 @@
 /*
  * Exports: one read of the store, one set of files an op and arch. See export.h.
  *
- * Catalogs come from the bundles that the rows name: the local kernels folder when it is that very bundle, else
- * the daemon's blobs, unpacked into a folder of ours that is removed at the end.
+ * Catalogs come from the bundles that the rows name: the local kernels folder when it is that very
+ * bundle, else the daemon's blobs, unpacked into a folder of ours that is removed at the end.
  */
 #include "cli/export.h"
 #include "cli/export_model.h"
@@ -21,7 +21,8 @@ static enum gk_status put_json(struct export_files *files, const struct export_s
 {
     struct gk_buf text = {0};
     char *path = gk_asprintf("%s%s", set->ident, suffix);
-    enum gk_status status = path ? gk_json_pretty(json, &text, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        path ? gk_json_pretty(json, &text, err) : gk_fail(err, GK_NOMEM, "out of memory");
     gk_buf_putc(&text, '\n');
     if (status == GK_OK) {
         status = gk_buf_status(&text, err);
@@ -39,7 +40,8 @@ static enum gk_status put_header(struct export_files *files, const struct export
 {
     struct gk_buf text = {0};
     char *path = gk_asprintf("%s.h", set->ident);
-    enum gk_status status = path ? export_header_text(set, &text, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        path ? export_header_text(set, &text, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = export_files_put(files, path, gk_buf_text(&text), text.size, err);
     }
@@ -76,7 +78,8 @@ static enum gk_status put_set(struct export_files *files, const struct export_se
     return status;
 }
 
-/* ------------------------------------------------------------------ all ops and archs of the rows */
+/* ------------------------------------------------------------------ all ops and archs of the rows
+ */
 
 static bool wanted(const struct gk_export_ask *ask, const struct gk_json *row)
 {
@@ -95,7 +98,8 @@ static bool seen_before(const struct gk_json *rows, size_t index)
     for (size_t i = 0; i < index; i++) {
         const struct gk_json *other = gk_json_at(rows, i);
         if (strcmp(gk_json_get_string(row, "op", ""), gk_json_get_string(other, "op", "")) == 0 &&
-            strcmp(gk_json_get_string(row, "arch", ""), gk_json_get_string(other, "arch", "")) == 0) {
+            strcmp(gk_json_get_string(row, "arch", ""), gk_json_get_string(other, "arch", "")) ==
+                0) {
             return true;
         }
     }
@@ -132,8 +136,9 @@ static enum gk_status write_all(const struct gk_json *rows, const char *store,
         if (!set) {
             continue;
         }
-        status = export_set_init(set, gk_json_get_string(row, "op", ""), gk_json_get_string(row, "arch", ""),
-                                 rows, bundles, bundle_count, err);
+        status =
+            export_set_init(set, gk_json_get_string(row, "op", ""),
+                            gk_json_get_string(row, "arch", ""), rows, bundles, bundle_count, err);
         if (status == GK_OK) {
             status = put_set(&files, set, ask->format, store, err);
             export_set_fini(set);
@@ -164,7 +169,8 @@ enum gk_status gk_export_data(const struct gk_json *data, const struct gk_catalo
         count += gk_hash_from_hex(gk_json_get_string(gk_json_at(list, i), "id", ""), &bundle->id);
     }
     struct gk_json *rows = filter(gk_json_get(data, "rows"), ask);
-    enum gk_status status = write_all(rows, gk_json_get_string(data, "store", NULL), bundles, count, ask, files_out, err);
+    enum gk_status status = write_all(rows, gk_json_get_string(data, "store", NULL), bundles, count,
+                                      ask, files_out, err);
     gk_json_free(rows);
     return status;
 }
@@ -186,9 +192,11 @@ static bool has_bundle(const struct reading *reading, const char *id)
     return false;
 }
 
-static enum gk_status take_page(struct reading *reading, const struct gk_json *reply, struct gk_err *err)
+static enum gk_status take_page(struct reading *reading, const struct gk_json *reply,
+                                struct gk_err *err)
 {
-    const struct gk_json *rows = gk_json_get(reply, "rows"), *bundles = gk_json_get(reply, "bundles");
+    const struct gk_json *rows = gk_json_get(reply, "rows"),
+                         *bundles = gk_json_get(reply, "bundles");
     bool ok = true;
     for (size_t i = 0; i < gk_json_count(rows); i++) {
         ok = gk_json_push(reading->rows, gk_json_copy(gk_json_at(rows, i))) && ok;
@@ -269,13 +277,15 @@ struct job_keys {
 static enum gk_status note_key(void *context, const struct gk_json *row, struct gk_err *err)
 {
     struct job_keys *keys = context;
-    char *key = gk_asprintf("%s %s", gk_json_get_string(row, "op", ""), gk_json_get_string(row, "arch", ""));
+    char *key = gk_asprintf("%s %s", gk_json_get_string(row, "op", ""),
+                            gk_json_get_string(row, "arch", ""));
     bool ok = key && gk_json_set_bool(keys->keys, key, true);
     free(key);
     return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
-/* Leaves the rows of the ops and archs that the job has picks for: the whole header of each, not the job's rows alone. */
+/* Leaves the rows of the ops and archs that the job has picks for: the whole header of each, not
+ * the job's rows alone. */
 static enum gk_status keep_job(struct gk_client *client, int64_t job, struct reading *reading,
                                struct gk_err *err)
 {
@@ -285,7 +295,8 @@ static enum gk_status keep_job(struct gk_client *client, int64_t job, struct rea
     enum gk_status status = gk_client_pages(client, "best", body, "rows", note_key, &keys, err);
     for (size_t i = 0; i < gk_json_count(reading->rows) && status == GK_OK; i++) {
         const struct gk_json *row = gk_json_at(reading->rows, i);
-        char *key = gk_asprintf("%s %s", gk_json_get_string(row, "op", ""), gk_json_get_string(row, "arch", ""));
+        char *key = gk_asprintf("%s %s", gk_json_get_string(row, "op", ""),
+                                gk_json_get_string(row, "arch", ""));
         if (key && gk_json_get(keys.keys, key) && !gk_json_push(kept, gk_json_copy(row))) {
             status = gk_fail(err, GK_NOMEM, "out of memory");
         }
@@ -306,7 +317,8 @@ static enum gk_status unpack(struct gk_client *client, const struct gk_bundle *b
     for (uint32_t i = 0; i < bundle->count && status == GK_OK; i++) {
         char *bytes = NULL, *path = gk_asprintf("%s/%s", folder, bundle->files[i].path);
         size_t size = 0;
-        for (char *slash = path ? strchr(path + strlen(folder) + 1, '/') : NULL; slash; slash = strchr(slash + 1, '/')) {
+        for (char *slash = path ? strchr(path + strlen(folder) + 1, '/') : NULL; slash;
+             slash = strchr(slash + 1, '/')) {
             *slash = '\0';
             (void)mkdir(path, 0700); /* exists, or the store below fails */
             *slash = '/';
@@ -345,7 +357,8 @@ static enum gk_status load_bundle(struct gk_client *client, const struct gk_json
     gk_hash_hex(&out->id, hex);
     path = gk_asprintf("%s/%.12s", folder, hex);
     if (status == GK_OK && (!path || mkdir(path, 0700) != 0)) {
-        status = gk_fail(err, GK_IO, "cannot make a folder for sources below '%s': %s", folder, strerror(errno));
+        status = gk_fail(err, GK_IO, "cannot make a folder for sources below '%s': %s", folder,
+                         strerror(errno));
     }
     if (status == GK_OK) {
         status = unpack(client, &bundle, path, err);
@@ -388,7 +401,8 @@ static enum gk_status export_reading(struct gk_client *client, const struct gk_e
     }
     for (size_t i = 0; i < gk_json_count(reading->bundles) && status == GK_OK; i++) {
         if (count == EXPORT_BUNDLES_MAX) {
-            status = gk_fail(err, GK_LIMIT, "rows of more than %d bundles; choose an op", EXPORT_BUNDLES_MAX);
+            status = gk_fail(err, GK_LIMIT, "rows of more than %d bundles; choose an op",
+                             EXPORT_BUNDLES_MAX);
             break;
         }
         struct export_bundle *bundle = &bundles[count++];

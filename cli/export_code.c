@@ -1,6 +1,6 @@
 /*
- * Code of a template in an exported header: its config struct, what is derived from problem, device and config, its
- * constraints, launches, workspaces, tensor maps and defines.
+ * Code of a template in an exported header: its config struct, what is derived from problem, device
+ * and config, its constraints, launches, workspaces, tensor maps and defines.
  */
 #include "cli/export_model.h"
 
@@ -21,8 +21,8 @@ struct coder {
 static void expr(struct coder *coder, const struct gk_expr *e)
 {
     if (coder->status == GK_OK) {
-        coder->status = export_expr(coder->unit->op, coder->t, e, coder->t->scope, coder->out,
-                                    coder->err);
+        coder->status =
+            export_expr(coder->unit->op, coder->t, e, coder->t->scope, coder->out, coder->err);
     }
 }
 
@@ -81,8 +81,10 @@ static void signature(struct coder *coder, const char *function)
     const char *op = coder->set->op_name;
     gk_buf_puts(coder->out, "static inline int ");
     unit_name(coder);
-    gk_buf_printf(coder->out, "_%s(const struct gk_%s_problem *p,\n    const struct gk_%s_derived *o, const struct gk_device *d,\n"
-                              "    const struct ",
+    gk_buf_printf(coder->out,
+                  "_%s(const struct gk_%s_problem *p,\n    const struct gk_%s_derived *o, const "
+                  "struct gk_device *d,\n"
+                  "    const struct ",
                   function, op, op);
     unit_name(coder);
     gk_buf_puts(coder->out, " *c");
@@ -91,11 +93,14 @@ static void signature(struct coder *coder, const char *function)
 static void legal_function(struct coder *coder)
 {
     struct gk_buf *out = coder->out;
-    gk_buf_puts(out, "/* 1 if the template runs this problem with this config on this device; then v is filled. */\n");
+    gk_buf_puts(out, "/* 1 if the template runs this problem with this config on this device; then "
+                     "v is filled. */\n");
     signature(coder, "legal");
     gk_buf_puts(out, ", struct ");
     unit_name(coder);
-    gk_buf_puts(out, "_derived *v)\n{\n    (void)p;\n    (void)o;\n    (void)d;\n    (void)c;\n    (void)v;\n");
+    gk_buf_puts(
+        out,
+        "_derived *v)\n{\n    (void)p;\n    (void)o;\n    (void)d;\n    (void)c;\n    (void)v;\n");
     for (uint32_t i = 0; i < coder->t->rule_count; i++) {
         const struct gk_rule *rule = &coder->t->rules[i];
         if (rule->is_constraint) {
@@ -142,21 +147,26 @@ static void argument(struct coder *coder, const struct gk_arg *arg, uint32_t ind
                        : arg->kind == GK_ARG_WORKSPACE  ? "WORKSPACE"
                        : arg->kind == GK_ARG_TENSOR_MAP ? "TENSOR_MAP"
                                                         : "VALUE";
-    const char *name = arg->kind == GK_ARG_TENSOR ? coder->unit->op->tensors[arg->index].name
-                       : arg->kind == GK_ARG_WORKSPACE
-                           ? coder->t->workspaces[arg->index].name
+    const char *name = arg->kind == GK_ARG_TENSOR       ? coder->unit->op->tensors[arg->index].name
+                       : arg->kind == GK_ARG_WORKSPACE  ? coder->t->workspaces[arg->index].name
                        : arg->kind == GK_ARG_TENSOR_MAP ? coder->t->maps[arg->index].name
                                                         : NULL;
     const struct scalar *scalar = &scalars[arg->scalar];
-    uint32_t size = arg->kind == GK_ARG_VALUE ? scalar->size : arg->kind == GK_ARG_TENSOR_MAP ? 128 : 8;
-    gk_buf_printf(out, "        a = &l->arguments[%" PRIu32 "];\n        a->kind = GK_ARGUMENT_%s;\n        a->name = ",
+    uint32_t size = arg->kind == GK_ARG_VALUE        ? scalar->size
+                    : arg->kind == GK_ARG_TENSOR_MAP ? 128
+                                                     : 8;
+    gk_buf_printf(out,
+                  "        a = &l->arguments[%" PRIu32
+                  "];\n        a->kind = GK_ARGUMENT_%s;\n        a->name = ",
                   index, kind);
     if (name) {
         export_quoted(name, out);
     } else {
         gk_buf_puts(out, "NULL");
     }
-    gk_buf_printf(out, ";\n        a->index = %" PRIu32 ";\n        a->size = %" PRIu32 ";\n        a->value.u64 = 0;\n",
+    gk_buf_printf(out,
+                  ";\n        a->index = %" PRIu32 ";\n        a->size = %" PRIu32
+                  ";\n        a->value.u64 = 0;\n",
                   arg->kind == GK_ARG_VALUE ? 0 : arg->index, size);
     if (arg->kind == GK_ARG_VALUE) {
         gk_buf_printf(out, "        a->value.%s = (%s)", scalar->member, scalar->type);
@@ -215,10 +225,12 @@ static void launch(struct coder *coder, uint32_t index)
     gk_buf_puts(out, ";\n    l->source = ");
     export_quoted(source ? source : "", out);
     free(source);
-    gk_buf_printf(out, ";\n    l->include_dirs = include_dirs;\n    l->options = options;\n    l->is_plan = %d;\n"
-                       "    l->cooperative = %d;\n    l->pdl = %d;\n    l->nonportable_cluster = %d;\n"
-                       "    l->carveout_percent = -1;\n    l->argument_count = %" PRIu32 ";\n    l->present = ",
-                  def->is_plan, def->cooperative, def->pdl, def->nonportable_cluster, def->arg_count);
+    gk_buf_printf(
+        out,
+        ";\n    l->include_dirs = include_dirs;\n    l->options = options;\n    l->is_plan = %d;\n"
+        "    l->cooperative = %d;\n    l->pdl = %d;\n    l->nonportable_cluster = %d;\n"
+        "    l->carveout_percent = -1;\n    l->argument_count = %" PRIu32 ";\n    l->present = ",
+        def->is_plan, def->cooperative, def->pdl, def->nonportable_cluster, def->arg_count);
     if (def->when) {
         gk_buf_putc(out, '(');
         expr(coder, def->when);
@@ -227,7 +239,9 @@ static void launch(struct coder *coder, uint32_t index)
         gk_buf_puts(out, "1;\n");
     }
     gk_buf_puts(out, "    if (l->present) {\n");
-    gk_buf_printf(out, "        const struct gk_facts *k = facts ? &facts[%" PRIu32 "] : &no_facts;\n        (void)k;\n",
+    gk_buf_printf(out,
+                  "        const struct gk_facts *k = facts ? &facts[%" PRIu32
+                  "] : &no_facts;\n        (void)k;\n",
                   index);
     dims(coder, "grid", def->grid);
     dims(coder, "block", def->block);
@@ -297,8 +311,10 @@ static void map(struct coder *coder, uint32_t index)
     export_quoted(def->name, out);
     gk_buf_puts(out, ";\n    m->tensor = ");
     export_quoted(coder->unit->op->tensors[def->tensor].name, out);
-    gk_buf_printf(out, ";\n    m->rank = %" PRIu32 ";\n    m->swizzle_bytes = %" PRIu32
-                       ";\n    m->l2_promotion_bytes = %" PRIu32 ";\n    m->fill_nan = %d;\n    m->present = ",
+    gk_buf_printf(out,
+                  ";\n    m->rank = %" PRIu32 ";\n    m->swizzle_bytes = %" PRIu32
+                  ";\n    m->l2_promotion_bytes = %" PRIu32
+                  ";\n    m->fill_nan = %d;\n    m->present = ",
                   def->rank, def->swizzle, def->l2_promotion, def->fill_nan);
     if (def->when) {
         gk_buf_putc(out, '(');
@@ -346,7 +362,8 @@ static void plan_function(struct coder *coder)
     gk_buf_puts(out, ", const struct gk_facts *facts, struct gk_plan *plan)\n{\n");
     text_list(coder, "options", coder->t->options, coder->t->option_count, "");
     include_dirs(coder);
-    gk_buf_puts(out, "    struct gk_facts no_facts;\n    struct gk_launch *l;\n    struct gk_argument *a;\n    struct ");
+    gk_buf_puts(out, "    struct gk_facts no_facts;\n    struct gk_launch *l;\n    struct "
+                     "gk_argument *a;\n    struct ");
     unit_name(coder);
     gk_buf_puts(out, "_derived derived, *v = &derived;\n");
     gk_buf_puts(out, coder->t->workspace_count ? "    struct gk_workspace *w;\n" : "");
@@ -354,13 +371,15 @@ static void plan_function(struct coder *coder)
     gk_buf_puts(out, "    no_facts.regs = no_facts.spill_bytes = no_facts.static_smem = 0;\n"
                      "    no_facts.blocks_per_sm = no_facts.max_clusters = 0;\n    (void)a;\n");
     if (needs_facts) {
-        gk_buf_puts(out, "    if (!facts) {\n        return 0; /* a grid asks for what is known after compiling */\n    }\n");
+        gk_buf_puts(out, "    if (!facts) {\n        return 0; /* a grid asks for what is known "
+                         "after compiling */\n    }\n");
     }
     gk_buf_puts(out, "    if (!");
     unit_name(coder);
     gk_buf_puts(out, "_legal(p, o, d, c, v)) {\n        return 0;\n    }\n    a = NULL;\n");
-    gk_buf_printf(out, "    plan->launch_count = %" PRIu32 ";\n    plan->workspace_count = %" PRIu32
-                       ";\n    plan->map_count = %" PRIu32 ";\n",
+    gk_buf_printf(out,
+                  "    plan->launch_count = %" PRIu32 ";\n    plan->workspace_count = %" PRIu32
+                  ";\n    plan->map_count = %" PRIu32 ";\n",
                   coder->t->launch_count, coder->t->workspace_count, coder->t->map_count);
     for (uint32_t i = 0; i < coder->t->launch_count; i++) {
         launch(coder, i);
@@ -453,17 +472,21 @@ static void field_defines(const struct coder *coder, uint32_t index, struct defi
             char *is = gk_asprintf("(int64_t)p->%s == %" PRIu32, gk_buf_text(&member), i);
             add_define(defines, macro_name(prefix, field->name, NULL), is ? gk_strdup(is) : NULL,
                        put_text(coder->t->dtype_macros[dtype]));
-            add_define(defines, macro_name(prefix, field->name, field->values[i]), is, put_text("1"));
+            add_define(defines, macro_name(prefix, field->name, field->values[i]), is,
+                       put_text("1"));
         }
     } else if (field->type == GK_FIELD_ENUM) {
-        add_define(defines, macro_name(prefix, field->name, NULL), NULL, put_int_of("p", field->name));
+        add_define(defines, macro_name(prefix, field->name, NULL), NULL,
+                   put_int_of("p", field->name));
         for (uint32_t i = 0; i < field->value_count; i++) {
             char number[16];
             (void)snprintf(number, sizeof number, "%" PRIu32, i);
-            add_define(defines, macro_name(prefix, field->name, field->values[i]), NULL, put_text(number));
+            add_define(defines, macro_name(prefix, field->name, field->values[i]), NULL,
+                       put_text(number));
         }
     } else if (field->type == GK_FIELD_BOOL || (field->type == GK_FIELD_INT && baked)) {
-        add_define(defines, macro_name(prefix, field->name, NULL), NULL, put_int_of("p", field->name));
+        add_define(defines, macro_name(prefix, field->name, NULL), NULL,
+                   put_int_of("p", field->name));
     }
     gk_buf_fini(&member);
 }
@@ -520,8 +543,10 @@ static void launch_defines(struct coder *coder, uint32_t index)
         if (define->guard) {
             gk_buf_printf(coder->out, "        if (%s) {\n", define->guard);
         }
-        gk_buf_printf(coder->out, "%sgk_x_put(text, size, &at, \"%s=\");\n%s%s\n%sgk_x_put(text, size, &at, \"\\n\");\n",
-                      indent, define->key, indent, define->code, indent);
+        gk_buf_printf(
+            coder->out,
+            "%sgk_x_put(text, size, &at, \"%s=\");\n%s%s\n%sgk_x_put(text, size, &at, \"\\n\");\n",
+            indent, define->key, indent, define->code, indent);
         if (define->guard) {
             gk_buf_puts(coder->out, "        }\n");
         }
@@ -544,15 +569,18 @@ static bool bakes_reals(const struct coder *coder)
     return false;
 }
 
-/* Shortest decimals of reals need more than a header can carry: a template that bakes one has its rows' texts alone. */
+/* Shortest decimals of reals need more than a header can carry: a template that bakes one has its
+ * rows' texts alone. */
 static void defines_function(struct coder *coder)
 {
     struct gk_buf *out = coder->out;
     gk_buf_puts(out, "static inline size_t ");
     unit_name(coder);
-    gk_buf_printf(out, "_defines(const struct gk_%s_problem *p,\n    const struct ", coder->set->op_name);
+    gk_buf_printf(out, "_defines(const struct gk_%s_problem *p,\n    const struct ",
+                  coder->set->op_name);
     unit_name(coder);
-    gk_buf_puts(out, " *c, uint32_t launch, char *text, size_t size)\n{\n    size_t at = 0;\n    (void)p;\n    (void)c;\n"
+    gk_buf_puts(out, " *c, uint32_t launch, char *text, size_t size)\n{\n    size_t at = 0;\n    "
+                     "(void)p;\n    (void)c;\n"
                      "    (void)launch;\n    if (size > 0) {\n        text[0] = 0;\n    }\n");
     if (!bakes_reals(coder)) {
         for (uint32_t i = 0; i < coder->t->launch_count; i++) {
@@ -565,8 +593,8 @@ static void defines_function(struct coder *coder)
 enum gk_status export_unit_code(const struct export_set *set, uint32_t unit, struct gk_buf *out,
                                 struct gk_err *err)
 {
-    struct coder coder = {.set = set, .unit = &set->units[unit], .t = set->units[unit].t,
-                          .out = out, .err = err};
+    struct coder coder = {
+        .set = set, .unit = &set->units[unit], .t = set->units[unit].t, .out = out, .err = err};
     gk_buf_printf(out, "/* ---- template %s ---- */\n", coder.unit->name);
     config_struct(&coder);
     derived_struct(&coder);

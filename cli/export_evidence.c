@@ -1,4 +1,5 @@
-/* Evidence: everything that was measured behind the rows of a header, and all that changes from day to day. */
+/* Evidence: everything that was measured behind the rows of a header, and all that changes from day
+ * to day. */
 #include "cli/export_model.h"
 
 #include <string.h>

@@ -29,7 +29,8 @@ enum gk_status export_files_init(struct export_files *files, const char *dir, st
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
     char *inside = gk_asprintf("%s/", dir);
-    enum gk_status status = inside ? make_folders(inside, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        inside ? make_folders(inside, err) : gk_fail(err, GK_NOMEM, "out of memory");
     free(inside);
     return status;
 }
@@ -103,7 +104,8 @@ enum gk_status export_files_finish(struct export_files *files, struct gk_err *er
 
 /* ------------------------------------------------------------------ sources */
 
-#define REACH_DEPTH_MAX 32 /* of includes: a cycle ends because a written file is not walked again */
+#define REACH_DEPTH_MAX                                                                            \
+    32 /* of includes: a cycle ends because a written file is not walked again */
 
 struct reach {
     struct export_files *files;
@@ -113,7 +115,8 @@ struct reach {
 
 static enum gk_status put_source(struct reach *reach, const char *path, struct gk_err *err);
 
-/* Candidates of an include in the bundle: beside the file, in the template's include folders, in include/. */
+/* Candidates of an include in the bundle: beside the file, in the template's include folders, in
+ * include/. */
 static char *resolve(const struct reach *reach, const char *from, const char *name, size_t size,
                      bool quoted)
 {
@@ -122,7 +125,8 @@ static char *resolve(const struct reach *reach, const char *from, const char *na
         char *path = NULL;
         const char *slash = strrchr(from, '/');
         if (i == 0 && quoted) {
-            path = gk_asprintf("%.*s%.*s", slash ? (int)(slash - from + 1) : 0, from, (int)size, name);
+            path =
+                gk_asprintf("%.*s%.*s", slash ? (int)(slash - from + 1) : 0, from, (int)size, name);
         } else if (i > 0 && i <= t->include_dir_count) {
             path = gk_asprintf("%s/%.*s", t->include_dirs[i - 1], (int)size, name);
         } else if (i == t->include_dir_count + 1) {

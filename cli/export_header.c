@@ -8,12 +8,17 @@
 
 static void preamble(const struct export_set *set, struct gk_buf *out)
 {
-    gk_buf_printf(out, "/*\n * Tuned configs of %s for %s. Written by `gktune export`: do not edit.\n *\n", set->op_name, set->arch);
+    gk_buf_printf(
+        out, "/*\n * Tuned configs of %s for %s. Written by `gktune export`: do not edit.\n *\n",
+        set->op_name, set->arch);
     if (set->modelled) {
-        gk_buf_puts(out, " * EMULATED: rows were chosen by modelled times of an emulated device, not measured on a GPU. They are\n"
-                         " * verified results of the same code, but not a statement about any GPU's speed.\n *\n");
+        gk_buf_puts(out, " * EMULATED: rows were chosen by modelled times of an emulated device, "
+                         "not measured on a GPU. They are\n"
+                         " * verified results of the same code, but not a statement about any "
+                         "GPU's speed.\n *\n");
     }
-    gk_buf_printf(out, " * Policy %s. %" PRIu32 " row%s of", set->policy, set->row_count, set->row_count == 1 ? "" : "s");
+    gk_buf_printf(out, " * Policy %s. %" PRIu32 " row%s of", set->policy, set->row_count,
+                  set->row_count == 1 ? "" : "s");
     for (uint32_t i = 0; i < set->gpu_count; i++) {
         gk_buf_printf(out, "%s %s", i ? "," : "", set->gpus[i].name);
     }
@@ -23,13 +28,17 @@ static void preamble(const struct export_set *set, struct gk_buf *out)
         gk_hash_hex(&set->units[i].t->hash, hex);
         gk_buf_printf(out, "%s %s (%.12s)", i ? "," : "", set->units[i].name, hex);
     }
-    gk_buf_printf(out, ".\n * What was measured stands in %s.evidence.json, sources in src/.\n *\n", set->ident);
-    gk_buf_printf(out, " *   struct gk_%s_problem p;\n *   enum gk_match why;\n *   gk_%s_problem_init(&p, ...);\n"
-                       " *   row = %s_select(&p, &why);            exact, near or default; NULL: none\n"
-                       " *   %s_defines(&p, row, i, text, size);   -D options of launch i\n"
-                       " *   %s_launch(&p, row, NULL, &plan);      grid, block, arguments, workspaces\n"
-                       " *\n * Compile plan.launches[i].source with NVRTC or nvcc for %s, launch what is present in order.\n */\n",
-                  set->op_name, set->op_name, set->ident, set->ident, set->ident, set->target);
+    gk_buf_printf(out, ".\n * What was measured stands in %s.evidence.json, sources in src/.\n *\n",
+                  set->ident);
+    gk_buf_printf(
+        out,
+        " *   struct gk_%s_problem p;\n *   enum gk_match why;\n *   gk_%s_problem_init(&p, ...);\n"
+        " *   row = %s_select(&p, &why);            exact, near or default; NULL: none\n"
+        " *   %s_defines(&p, row, i, text, size);   -D options of launch i\n"
+        " *   %s_launch(&p, row, NULL, &plan);      grid, block, arguments, workspaces\n"
+        " *\n * Compile plan.launches[i].source with NVRTC or nvcc for %s, launch what is present "
+        "in order.\n */\n",
+        set->op_name, set->op_name, set->ident, set->ident, set->ident, set->target);
 }
 
 static void row_types(const struct export_set *set, struct gk_buf *out)
@@ -43,14 +52,21 @@ static void row_types(const struct export_set *set, struct gk_buf *out)
         export_upper(set->units[i].name, out);
         widest = set->units[i].t->param_count > widest ? set->units[i].t->param_count : widest;
     }
-    gk_buf_printf(out, " };\n\nstruct %s_row {\n    enum gk_origin origin;\n    uint32_t gpu; /* index into %s_gpus */\n"
-                       "    enum %s_template template_id;\n    union {\n        int32_t values[%" PRIu32 "]; /* in declared order */\n",
+    gk_buf_printf(out,
+                  " };\n\nstruct %s_row {\n    enum gk_origin origin;\n    uint32_t gpu; /* index "
+                  "into %s_gpus */\n"
+                  "    enum %s_template template_id;\n    union {\n        int32_t values[%" PRIu32
+                  "]; /* in declared order */\n",
                   set->ident, set->ident, set->ident, widest);
     for (uint32_t i = 0; i < set->unit_count; i++) {
-        gk_buf_printf(out, "        struct %s_%s %s;\n", set->ident, set->units[i].name, set->units[i].name);
+        gk_buf_printf(out, "        struct %s_%s %s;\n", set->ident, set->units[i].name,
+                      set->units[i].name);
     }
-    gk_buf_printf(out, "    } config;\n    struct gk_%s_problem problem;\n    const char *config_text; /* NULL in a default that was not in the table */\n"
-                       "    const char *defines[GK_LAUNCHES_MAX]; /* \"NAME=VALUE\" a line for each launch; NULL past the last */\n};\n\n",
+    gk_buf_printf(out,
+                  "    } config;\n    struct gk_%s_problem problem;\n    const char *config_text; "
+                  "/* NULL in a default that was not in the table */\n"
+                  "    const char *defines[GK_LAUNCHES_MAX]; /* \"NAME=VALUE\" a line for each "
+                  "launch; NULL past the last */\n};\n\n",
                   set->op_name);
 }
 
@@ -61,8 +77,9 @@ static enum gk_status gpu_table(const struct export_set *set, struct gk_buf *out
     enum gk_status status = scope ? gk_device_props_scope(scope, &first, NULL) : GK_NOMEM;
     uint32_t count = status == GK_OK ? gk_scope_count(scope) : 0;
     union gk_value *slots = calloc(count + 1, sizeof *slots);
-    gk_buf_printf(out, "#define %s_GPU_COUNT %" PRIu32 "u\nstatic const struct gk_device %s_gpus[] = {\n", set->ident,
-                  set->gpu_count, set->ident);
+    gk_buf_printf(
+        out, "#define %s_GPU_COUNT %" PRIu32 "u\nstatic const struct gk_device %s_gpus[] = {\n",
+        set->ident, set->gpu_count, set->ident);
     for (uint32_t i = 0; slots && i < set->gpu_count; i++) {
         gk_device_props_fill(&set->gpus[i].dev, slots + first);
         gk_buf_puts(out, "    {");
@@ -112,7 +129,9 @@ static void problem_value(const struct gk_op *op, const struct export_row *row, 
             max = i == 0 || v > max ? v : max;
             sum += v;
         }
-        gk_buf_printf(out, "{INT64_C(%" PRIu32 "), INT64_C(%" PRId64 "), INT64_C(%" PRId64 "), INT64_C(%" PRId64 ")}",
+        gk_buf_printf(out,
+                      "{INT64_C(%" PRIu32 "), INT64_C(%" PRId64 "), INT64_C(%" PRId64
+                      "), INT64_C(%" PRId64 ")}",
                       value->series->count, min, max, sum);
         break;
     }
@@ -125,8 +144,8 @@ static enum gk_status defines_text(const struct export_set *set, const struct ex
     const struct export_unit *unit = &set->units[row->unit];
     char **defines = NULL;
     uint32_t count = 0;
-    enum gk_status status = gk_catalog_defines(unit->op, unit->t, launch, &row->problem, &row->config,
-                                               set->target, &defines, &count, err);
+    enum gk_status status = gk_catalog_defines(unit->op, unit->t, launch, &row->problem,
+                                               &row->config, set->target, &defines, &count, err);
     struct gk_buf text = {0};
     for (uint32_t i = 0; i < count; i++) {
         gk_buf_printf(&text, "%s\n", defines[i]);
@@ -142,7 +161,8 @@ static enum gk_status row_text(const struct export_set *set, const struct export
 {
     const struct export_unit *unit = &set->units[row->unit];
     enum gk_status status = GK_OK;
-    gk_buf_printf(out, "    {GK_ORIGIN_%s, %" PRIu32 ", ", row->is_default ? "DEFAULT" : "TUNED", row->gpu);
+    gk_buf_printf(out, "    {GK_ORIGIN_%s, %" PRIu32 ", ", row->is_default ? "DEFAULT" : "TUNED",
+                  row->gpu);
     export_upper(set->ident, out);
     gk_buf_putc(out, '_');
     export_upper(unit->name, out);
@@ -151,8 +171,10 @@ static enum gk_status row_text(const struct export_set *set, const struct export
     for (uint32_t i = 0; i < set->unit_count; i++) {
         widest = set->units[i].t->param_count > widest ? set->units[i].t->param_count : widest;
     }
-    for (uint32_t i = 0; i < widest; i++) { /* every value is written: C++ warns about missing ones */
-        gk_buf_printf(out, "%s%" PRId64, i ? ", " : "", i < unit->t->param_count ? row->config.values[i] : 0);
+    for (uint32_t i = 0; i < widest;
+         i++) { /* every value is written: C++ warns about missing ones */
+        gk_buf_printf(out, "%s%" PRId64, i ? ", " : "",
+                      i < unit->t->param_count ? row->config.values[i] : 0);
     }
     gk_buf_puts(out, "}},\n     {");
     for (uint32_t i = 0; i < set->op->fields.field_count; i++) {
@@ -174,15 +196,18 @@ static enum gk_status row_text(const struct export_set *set, const struct export
     return status;
 }
 
-static enum gk_status row_table(const struct export_set *set, struct gk_buf *out, struct gk_err *err)
+static enum gk_status row_table(const struct export_set *set, struct gk_buf *out,
+                                struct gk_err *err)
 {
     enum gk_status status = GK_OK;
-    gk_buf_printf(out, "#define %s_ROW_COUNT %" PRIu32 "u\nstatic const struct %s_row %s_rows[] = {\n", set->ident,
-                  set->row_count, set->ident, set->ident);
+    gk_buf_printf(out,
+                  "#define %s_ROW_COUNT %" PRIu32 "u\nstatic const struct %s_row %s_rows[] = {\n",
+                  set->ident, set->row_count, set->ident, set->ident);
     for (uint32_t i = 0; i < set->row_count && status == GK_OK; i++) {
         char label[160];
         gk_problem_label(&set->rows[i].shown, label, sizeof label);
-        gk_buf_printf(out, "    /* %" PRIu32 ": %s, %s%s */\n", i, label, set->gpus[set->rows[i].gpu].name,
+        gk_buf_printf(out, "    /* %" PRIu32 ": %s, %s%s */\n", i, label,
+                      set->gpus[set->rows[i].gpu].name,
                       gk_json_get_bool(set->rows[i].json, "stale", false) ? ", stale" : "");
         status = row_text(set, &set->rows[i], out, err);
     }
@@ -196,8 +221,8 @@ enum gk_status export_header_text(const struct export_set *set, struct gk_buf *o
     struct gk_buf guard = {0};
     export_upper(set->ident, &guard);
     preamble(set, out);
-    gk_buf_printf(out, "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n", gk_buf_text(&guard),
-                  gk_buf_text(&guard));
+    gk_buf_printf(out, "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
+                  gk_buf_text(&guard), gk_buf_text(&guard));
     gk_buf_fini(&guard);
     enum gk_status status = export_shared_types(out);
     if (status == GK_OK) {

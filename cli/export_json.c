@@ -1,4 +1,5 @@
-/* Format json: the picks as data, for those who do not include a C header. Depends on picks alone, as the header. */
+/* Format json: the picks as data, for those who do not include a C header. Depends on picks alone,
+ * as the header. */
 #include "cli/export_model.h"
 
 #include <stdlib.h>
@@ -10,8 +11,8 @@ static struct gk_json *defines_json(const struct export_set *set, const struct e
     const struct export_unit *unit = &set->units[row->unit];
     char **defines = NULL;
     uint32_t count = 0;
-    if (gk_catalog_defines(unit->op, unit->t, launch, &row->problem, &row->config, set->target, &defines,
-                           &count, NULL) != GK_OK) {
+    if (gk_catalog_defines(unit->op, unit->t, launch, &row->problem, &row->config, set->target,
+                           &defines, &count, NULL) != GK_OK) {
         return NULL;
     }
     struct gk_json *list = gk_json_new_array();
@@ -40,7 +41,8 @@ static struct gk_json *launches_json(const struct export_set *set, const struct 
 
 static struct gk_json *row_json(const struct export_set *set, const struct export_row *row)
 {
-    static const char *const keys[] = {"problem", "arch", "gpu", "policy", "template", "template_hash", "config", "kind"};
+    static const char *const keys[] = {"problem",  "arch",          "gpu",    "policy",
+                                       "template", "template_hash", "config", "kind"};
     struct gk_json *json = gk_json_new_object();
     for (size_t i = 0; i < GK_ARRAY_COUNT(keys); i++) {
         const struct gk_json *value = gk_json_get(row->json, keys[i]);
@@ -72,8 +74,8 @@ enum gk_status export_rows_json(const struct export_set *set, struct gk_json **j
     for (uint32_t i = 0; i < set->row_count; i++) {
         (void)gk_json_push(rows, row_json(set, &set->rows[i]));
     }
-    bool ok = json && gk_json_count(rows) == set->row_count && gk_json_set_int(json, "version", 1) &&
-              gk_json_set_string(json, "op", set->op_name) &&
+    bool ok = json && gk_json_count(rows) == set->row_count &&
+              gk_json_set_int(json, "version", 1) && gk_json_set_string(json, "op", set->op_name) &&
               gk_json_set_string(json, "arch", set->arch) &&
               gk_json_set_string(json, "target", set->target) &&
               gk_json_set_string(json, "policy", set->policy) &&

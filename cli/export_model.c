@@ -103,8 +103,8 @@ static enum gk_status read_row(struct export_set *set, const struct gk_json *jso
     uint32_t tree = 0;
     row->json = json;
     row->is_default = strcmp(gk_json_get_string(json, "kind", ""), "default") == 0;
-    enum gk_status status = add_unit(set, bundle, gk_json_get_string(json, "template", ""),
-                                     &row->unit, err);
+    enum gk_status status =
+        add_unit(set, bundle, gk_json_get_string(json, "template", ""), &row->unit, err);
     if (status == GK_OK) {
         status = add_gpu(set, json, &row->gpu, err);
     }
@@ -127,7 +127,8 @@ static enum gk_status read_row(struct export_set *set, const struct gk_json *jso
     return status;
 }
 
-/* Declared order of fields, numbers by value: neighbouring shapes stand together, and adding one moves no other. */
+/* Declared order of fields, numbers by value: neighbouring shapes stand together, and adding one
+ * moves no other. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct export_row *x = a, *y = b;
@@ -161,7 +162,8 @@ static int compare_gpus(const void *a, const void *b)
     return strcmp(((const struct export_gpu *)a)->name, ((const struct export_gpu *)b)->name);
 }
 
-/* The names of gpus are known before rows are read, so that their order does not hang on that of the rows. */
+/* The names of gpus are known before rows are read, so that their order does not hang on that of
+ * the rows. */
 static enum gk_status gather_gpus(struct export_set *set, const struct gk_json *rows,
                                   struct gk_err *err)
 {
@@ -202,7 +204,8 @@ static enum gk_status choose_op(struct export_set *set, const struct gk_json *ro
                            gk_json_get_string(row, "policy", "cold-graph"));
         }
     }
-    return set->op ? GK_OK : gk_fail(err, GK_NOT_FOUND, "no row of %s on %s", set->op_name, set->arch);
+    return set->op ? GK_OK
+                   : gk_fail(err, GK_NOT_FOUND, "no row of %s on %s", set->op_name, set->arch);
 }
 
 /* Templates that the defaults name, so that a default can be answered for any problem. */
@@ -251,8 +254,8 @@ enum gk_status export_set_init(struct export_set *set, const char *op, const cha
             status = read_row(set, row, bundle_of(row, bundles, bundle_count),
                               &set->rows[count - 1], err);
             if (status != GK_OK) {
-                status = gk_fail_in(err, status, "row of %s",
-                                    gk_json_get_string(row, "problem", "?"));
+                status =
+                    gk_fail_in(err, status, "row of %s", gk_json_get_string(row, "problem", "?"));
             }
         }
     }

@@ -1,6 +1,6 @@
 /*
- * What one header is made of: the rows of one op on one arch, with the templates that they use. Internal to the
- * export files.
+ * What one header is made of: the rows of one op on one arch, with the templates that they use.
+ * Internal to the export files.
  */
 #ifndef GK_CLI_EXPORT_MODEL_H
 #define GK_CLI_EXPORT_MODEL_H
@@ -9,8 +9,8 @@
 
 #include "core/record.h"
 
-#define EXPORT_UNITS_MAX 32
-#define EXPORT_GPUS_MAX 16
+#define EXPORT_UNITS_MAX   32
+#define EXPORT_GPUS_MAX    16
 #define EXPORT_BUNDLES_MAX 64
 
 /* A bundle's catalog, loaded. */
@@ -24,9 +24,9 @@ struct export_bundle {
 /* A template of a bundle: its code in the header stands once, however many rows use it. */
 struct export_unit {
     const struct export_bundle *bundle;
-    const struct gk_op *op;      /* of that bundle */
+    const struct gk_op *op; /* of that bundle */
     const struct gk_template *t;
-    char name[GK_NAME_MAX + 8];  /* "gemm_mma"; "gemm_mma_2" of a second version */
+    char name[GK_NAME_MAX + 8]; /* "gemm_mma"; "gemm_mma_2" of a second version */
 };
 
 struct export_gpu {
@@ -35,9 +35,9 @@ struct export_gpu {
 };
 
 struct export_row {
-    const struct gk_json *json;  /* of export_data: lent */
-    struct gk_problem problem;   /* by the unit's op */
-    struct gk_problem shown;     /* by the set's op, which may have more fields */
+    const struct gk_json *json; /* of export_data: lent */
+    struct gk_problem problem;  /* by the unit's op */
+    struct gk_problem shown;    /* by the set's op, which may have more fields */
     struct gk_config config;
     uint32_t unit, gpu;
     bool is_default;
@@ -45,18 +45,18 @@ struct export_row {
 
 struct export_set {
     char op_name[GK_NAME_MAX];
-    char arch[32];               /* "emu-sm_80" */
-    char ident[96];              /* "gk_gemm_emu_sm_80" */
-    char target[32];             /* "sm_80" */
+    char arch[32];   /* "emu-sm_80" */
+    char ident[96];  /* "gk_gemm_emu_sm_80" */
+    char target[32]; /* "sm_80" */
     bool modelled;
     char policy[32];
-    const struct gk_op *op;      /* fields of the problem struct, defaults */
+    const struct gk_op *op;             /* fields of the problem struct, defaults */
     const struct export_bundle *bundle; /* of op */
     struct export_unit units[EXPORT_UNITS_MAX];
     uint32_t unit_count;
     struct export_gpu gpus[EXPORT_GPUS_MAX];
     uint32_t gpu_count;
-    struct export_row *rows;     /* in the order of the header */
+    struct export_row *rows; /* in the order of the header */
     uint32_t row_count;
 };
 
@@ -85,7 +85,8 @@ enum gk_status export_default_code(const struct export_set *set, struct gk_buf *
 void export_select_code(const struct export_set *set, struct gk_buf *out);
 void export_dispatch_code(const struct export_set *set, struct gk_buf *out);
 
-/* C text of an expression; scope is that of op or template. `unit` NULL: only fields and derived names of op. */
+/* C text of an expression; scope is that of op or template. `unit` NULL: only fields and derived
+ * names of op. */
 enum gk_status export_expr(const struct gk_op *op, const struct gk_template *t,
                            const struct gk_expr *expr, const struct gk_scope *scope,
                            struct gk_buf *out, struct gk_err *err);

@@ -1,6 +1,6 @@
 /*
- * What several exported headers share, guarded: types of launches, the device, helpers; and for an op its problem
- * struct with what follows from it.
+ * What several exported headers share, guarded: types of launches, the device, helpers; and for an
+ * op its problem struct with what follows from it.
  */
 #include "cli/export_model.h"
 
@@ -73,7 +73,8 @@ static const char types_text[] =
     "    int present;\n"
     "    const char *name, *tensor;\n"
     "    uint32_t rank;\n"
-    "    int64_t dims[5], strides[5], box[5], element_strides[5]; /* innermost first; strides in bytes, from 1 */\n"
+    "    int64_t dims[5], strides[5], box[5], element_strides[5]; /* innermost first; strides in "
+    "bytes, from 1 */\n"
     "    int64_t offset; /* elements */\n"
     "    uint32_t swizzle_bytes, l2_promotion_bytes;\n"
     "    int fill_nan;\n"
@@ -160,7 +161,8 @@ static const char helpers_text[] =
     "    return *out > 0;\n"
     "}\n";
 
-/* dev.* in the order of device properties: the struct and the rows of gpus follow the same scope. */
+/* dev.* in the order of device properties: the struct and the rows of gpus follow the same scope.
+ */
 static enum gk_status device_struct(struct gk_buf *out)
 {
     struct gk_scope *scope = gk_scope_create();
@@ -295,16 +297,21 @@ static enum gk_status default_functions(const struct gk_op *op, struct gk_buf *o
 {
     const char *name = op->fields.op;
     enum gk_status status = GK_OK;
-    gk_buf_printf(out, "/* Sets every field whose default follows from other fields; call it after changing those. */\n"
-                       "static inline void gk_%s_problem_derive(struct gk_%s_problem *p)\n{\n    (void)p;\n",
-                  name, name);
+    gk_buf_printf(
+        out,
+        "/* Sets every field whose default follows from other fields; call it after changing "
+        "those. */\n"
+        "static inline void gk_%s_problem_derive(struct gk_%s_problem *p)\n{\n    (void)p;\n",
+        name, name);
     for (uint32_t i = 0; i < op->fields.field_count && status == GK_OK; i++) {
         if (depends_on_fields(op, &op->fields.fields[i])) {
             status = assign_default(op, &op->fields.fields[i], out, err);
         }
     }
-    gk_buf_printf(out, "}\n/* Required fields as given, all others at their default. */\n"
-                       "static inline void gk_%s_problem_init(struct gk_%s_problem *p", name, name);
+    gk_buf_printf(out,
+                  "}\n/* Required fields as given, all others at their default. */\n"
+                  "static inline void gk_%s_problem_init(struct gk_%s_problem *p",
+                  name, name);
     for (uint32_t i = 0; i < op->fields.field_count; i++) {
         if (!op->fields.fields[i].default_text) {
             gk_buf_puts(out, ", ");
@@ -352,15 +359,18 @@ static enum gk_status derived_function(const struct gk_op *op, struct gk_buf *ou
     for (uint32_t i = 0; i < op->fields.rule_count; i++) {
         const struct gk_rule *rule = &op->fields.rules[i];
         if (!rule->is_constraint) {
-            gk_buf_printf(out, "    %s ", gk_expr_type(rule->expr) == GK_VALUE_REAL ? "double" : "int64_t");
+            gk_buf_printf(out, "    %s ",
+                          gk_expr_type(rule->expr) == GK_VALUE_REAL ? "double" : "int64_t");
             export_name(rule->name, out);
             gk_buf_puts(out, ";\n");
             count++;
         }
     }
-    gk_buf_printf(out, "%s};\n/* 1 if the problem is legal; then o is filled. */\n"
-                       "static inline int gk_%s_derive(const struct gk_%s_problem *p, struct gk_%s_derived *o)\n{\n"
-                       "    (void)p;\n    (void)o;\n",
+    gk_buf_printf(out,
+                  "%s};\n/* 1 if the problem is legal; then o is filled. */\n"
+                  "static inline int gk_%s_derive(const struct gk_%s_problem *p, struct "
+                  "gk_%s_derived *o)\n{\n"
+                  "    (void)p;\n    (void)o;\n",
                   count ? "" : "    int64_t none_;\n", name, name, name);
     for (uint32_t i = 0; i < op->fields.field_count; i++) {
         range_check(&op->fields.fields[i], out);
@@ -401,9 +411,13 @@ enum gk_status export_problem_types(const struct export_set *set, struct gk_buf 
     const char *name = gk_buf_text(&guard);
     uint32_t id = (uint32_t)hash.bytes[0] << 24 | (uint32_t)hash.bytes[1] << 16 |
                   (uint32_t)hash.bytes[2] << 8 | hash.bytes[3];
-    gk_buf_printf(out, "#if defined(%s) && %s != 0x%08" PRIx32 "\n#error \"two exported headers describe %s problems "
-                       "differently: export both with one version\"\n#endif\n#ifndef %s\n#define %s 0x%08" PRIx32 "\n",
-                  name, name, id, set->op->fields.op, name, name, id);
+    gk_buf_printf(
+        out,
+        "#if defined(%s) && %s != 0x%08" PRIx32
+        "\n#error \"two exported headers describe %s problems "
+        "differently: export both with one version\"\n#endif\n#ifndef %s\n#define %s 0x%08" PRIx32
+        "\n",
+        name, name, id, set->op->fields.op, name, name, id);
     gk_buf_add(out, gk_buf_text(&body), body.size);
     gk_buf_puts(out, "#endif\n\n");
     gk_buf_fini(&guard);

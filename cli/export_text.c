@@ -8,14 +8,16 @@
 static bool is_word(const char *name)
 {
     static const char *const words[] = {
-        "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char",
-        "class", "const", "constexpr", "continue", "decltype", "default", "delete", "do", "double",
-        "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
-        "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "nullptr",
-        "operator", "or", "private", "protected", "public", "register", "restrict", "return",
-        "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw",
-        "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
-        "void", "volatile", "while", "xor"};
+        "alignas",   "alignof",  "and",      "asm",      "auto",     "bool",      "break",
+        "case",      "catch",    "char",     "class",    "const",    "constexpr", "continue",
+        "decltype",  "default",  "delete",   "do",       "double",   "else",      "enum",
+        "explicit",  "export",   "extern",   "false",    "float",    "for",       "friend",
+        "goto",      "if",       "inline",   "int",      "long",     "mutable",   "namespace",
+        "new",       "noexcept", "not",      "nullptr",  "operator", "or",        "private",
+        "protected", "public",   "register", "restrict", "return",   "short",     "signed",
+        "sizeof",    "static",   "struct",   "switch",   "template", "this",      "throw",
+        "true",      "try",      "typedef",  "typeid",   "typename", "union",     "unsigned",
+        "using",     "virtual",  "void",     "volatile", "while",    "xor"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(words); i++) {
         if (strcmp(words[i], name) == 0) {
             return true;
@@ -62,8 +64,8 @@ void export_quoted(const char *text, struct gk_buf *out)
 
 /* ------------------------------------------------------------------ expressions */
 
-/* Where a name's value stands in the generated functions: p problem, o derived of the op, d device, c config,
- * v derived of the template, k facts known after compiling. */
+/* Where a name's value stands in the generated functions: p problem, o derived of the op, d device,
+ * c config, v derived of the template, k facts known after compiling. */
 struct names {
     const struct gk_op *op;
     const struct gk_template *t;

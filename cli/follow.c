@@ -41,7 +41,8 @@ static void add_task(struct gk_progress_state *state, const struct gk_json *task
     }
 }
 
-/* The first page is enough: a job of more than 500 tasks shows its first ones in detail, all in the job's counters. */
+/* The first page is enough: a job of more than 500 tasks shows its first ones in detail, all in the
+ * job's counters. */
 static enum gk_status look_at(struct gk_follow *follow, struct look *look, struct gk_err *err)
 {
     struct gk_json *body = gk_json_new_object(), *reply = NULL;

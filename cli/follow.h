@@ -1,6 +1,7 @@
 /*
- * Following a job to its end: events as they come, a look at its counters about once a second, and a tick for
- * whoever has children to look after. Survives a daemon that is replaced: it watches again, after the last event seen.
+ * Following a job to its end: events as they come, a look at its counters about once a second, and
+ * a tick for whoever has children to look after. Survives a daemon that is replaced: it watches
+ * again, after the last event seen.
  */
 #ifndef GK_CLI_FOLLOW_H
 #define GK_CLI_FOLLOW_H
@@ -11,8 +12,8 @@
 struct gk_follow {
     struct gk_client *client;
     int64_t job;
-    int64_t after_event;   /* the last one seen; -1 or 0: from the start */
-    int64_t budget_trials; /* of one task, for the total; 0: unknown */
+    int64_t after_event;          /* the last one seen; -1 or 0: from the start */
+    int64_t budget_trials;        /* of one task, for the total; 0: unknown */
     struct gk_progress *progress; /* NULL: none */
     /* Each may be NULL. */
     enum gk_status (*on_event)(void *context, const struct gk_json *event, struct gk_err *err);

@@ -1,5 +1,6 @@
 /*
- * gktune: the command line. Reads the environment, finds the command in the table, prints help and errors.
+ * gktune: the command line. Reads the environment, finds the command in the table, prints help and
+ * errors.
  *
  * Results go to stdout, progress and messages to stderr. Exit status: gk_status_exit().
  */
@@ -44,7 +45,8 @@ static bool is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* --kernels; else what was installed with the executable; else the source tree that it was built from. */
+/* --kernels; else what was installed with the executable; else the source tree that it was built
+ * from. */
 static char *find_kernels(const struct gk_cli *cli)
 {
     const char *option = gk_options_get(&cli->options, "kernels");
@@ -67,7 +69,8 @@ static void find_terminal(struct gk_cli *cli)
     cli->color = isatty(STDERR_FILENO) && !dumb && !env("NO_COLOR");
     cli->progress_tty = isatty(STDERR_FILENO) && !dumb;
     if (cli->progress_tty) {
-        cli->columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+        cli->columns =
+            ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
     }
 }
 
@@ -109,8 +112,9 @@ static enum gk_status unknown_command(const char *word, struct gk_err *err)
     }
     struct gk_buf near = {0};
     gk_suggest(word, words, count, "", &near);
-    enum gk_status status = gk_fail(err, GK_USAGE, "unknown command '%s'%s\nRun `gktune --help` for "
-                                                   "the list.",
+    enum gk_status status = gk_fail(err, GK_USAGE,
+                                    "unknown command '%s'%s\nRun `gktune --help` for "
+                                    "the list.",
                                     word, gk_buf_text(&near));
     gk_buf_fini(&near);
     return status;
@@ -166,8 +170,8 @@ static enum gk_status run_command(const struct gk_command *command, int argc, ch
                                   struct gk_cli *cli, struct gk_err *err)
 {
     cli->command = command;
-    enum gk_status status = gk_options_parse(command->options, gk_common_options, argc, argv,
-                                             &cli->options, err);
+    enum gk_status status =
+        gk_options_parse(command->options, gk_common_options, argc, argv, &cli->options, err);
     if (status == GK_OK && gk_options_has(&cli->options, "help")) {
         struct gk_buf text = {0};
         gk_manual_help(command, &text);
@@ -175,9 +179,8 @@ static enum gk_status run_command(const struct gk_command *command, int argc, ch
     }
     uint32_t count = cli->options.operand_count;
     if (status == GK_OK && (count < command->operands_min || count > command->operands_max)) {
-        const char *extra = count > command->operands_max
-                                ? cli->options.operands[command->operands_max]
-                                : NULL;
+        const char *extra =
+            count > command->operands_max ? cli->options.operands[command->operands_max] : NULL;
         status = gk_fail(err, GK_USAGE, "%s%s%s", extra ? "unexpected argument '" : "",
                          extra ? extra : "an argument is missing", extra ? "'" : "");
     }

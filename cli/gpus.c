@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {"cuda:0",  "cuda:1",  "cuda:2",  "cuda:3",
-                                    "cuda:4",  "cuda:5",  "cuda:6",  "cuda:7",
-                                    "cuda:8",  "cuda:9",  "cuda:10", "cuda:11",
+static const char *const names[] = {"cuda:0",  "cuda:1",  "cuda:2",  "cuda:3", "cuda:4",  "cuda:5",
+                                    "cuda:6",  "cuda:7",  "cuda:8",  "cuda:9", "cuda:10", "cuda:11",
                                     "cuda:12", "cuda:13", "cuda:14", "cuda:15"};
 
 static int count_devices(char why[160])

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define EVIDENCE_SUFFIX ".evidence.json"
-#define EVIDENCE_MAX ((size_t)256 << 20) /* bytes: 10,000 rows with their samples */
+#define EVIDENCE_MAX    ((size_t)256 << 20) /* bytes: 10,000 rows with their samples */
 
 static enum gk_status take_rows(const struct gk_json *evidence, const char *path,
                                 struct gk_json *list, struct gk_err *err)
@@ -56,8 +56,9 @@ enum gk_status gk_incumbents_load(const char *folder, struct gk_json **list_out,
     }
     struct gk_json *list = gk_json_new_array();
     enum gk_status status = count > 0 ? GK_OK
-                                      : gk_fail(err, GK_NOT_FOUND, "--from '%s': no *%s in it: it is not "
-                                                                   "an export",
+                                      : gk_fail(err, GK_NOT_FOUND,
+                                                "--from '%s': no *%s in it: it is not "
+                                                "an export",
                                                 folder, EVIDENCE_SUFFIX);
     for (int i = 0; i < count; i++) {
         struct gk_json *evidence = NULL;

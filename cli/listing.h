@@ -9,8 +9,8 @@
 typedef void (*gk_listing_cells)(struct gk_cli *cli, struct gk_table *table,
                                  const struct gk_json *row);
 
-/* Asks `verb` with body (taken), prints all pages. With --json {list: [rows]}; else a table with `head`, or the
- * text `none` on stderr when there is no row. */
+/* Asks `verb` with body (taken), prints all pages. With --json {list: [rows]}; else a table with
+ * `head`, or the text `none` on stderr when there is no row. */
 enum gk_status gk_listing(struct gk_cli *cli, struct gk_client *client, const char *verb,
                           struct gk_json *body, const char *list, const char *head,
                           gk_listing_cells cells, const char *none, struct gk_err *err);

@@ -6,19 +6,20 @@
 
 void gk_manual_overview(struct gk_buf *out)
 {
-    gk_buf_puts(out, "gktune tunes GPU kernels: it compiles, verifies and times their configs, keeps "
-                     "what\nhappened, and exports the winners as headers.\n\nusage: gktune COMMAND "
-                     "...\n\n");
+    gk_buf_puts(out,
+                "gktune tunes GPU kernels: it compiles, verifies and times their configs, keeps "
+                "what\nhappened, and exports the winners as headers.\n\nusage: gktune COMMAND "
+                "...\n\n");
     const struct gk_command *command;
     for (uint32_t i = 0; (command = gk_command_at(i)) != NULL; i++) {
         gk_buf_printf(out, "  %-9s %s\n", command->name, command->summary);
     }
-    gk_buf_puts(out,
-                "\nEvery command: --help, and [--state DIR] [--connect ENDPOINT] [--kernels DIR]\n"
-                "($GKTUNE_STATE, $GKTUNE_CONNECT). gktune --completion bash|zsh prints a completion\n"
-                "script, gktune --man [COMMAND] a manual page.\n\n"
-                "Exit status: 0 done; 1 the job ended without a verified pick for some problem; 2 "
-                "bad\nusage or input; 3 a named daemon does not answer; 4 internal error.\n");
+    gk_buf_puts(
+        out, "\nEvery command: --help, and [--state DIR] [--connect ENDPOINT] [--kernels DIR]\n"
+             "($GKTUNE_STATE, $GKTUNE_CONNECT). gktune --completion bash|zsh prints a completion\n"
+             "script, gktune --man [COMMAND] a manual page.\n\n"
+             "Exit status: 0 done; 1 the job ended without a verified pick for some problem; 2 "
+             "bad\nusage or input; 3 a named daemon does not answer; 4 internal error.\n");
 }
 
 static void help_options(const struct gk_option *table, struct gk_buf *out)
@@ -93,17 +94,19 @@ void gk_manual_page(const struct gk_command *command, struct gk_buf *out)
         roff_options(gk_common_options, out);
         roff_examples(command->examples, out);
     } else {
-        gk_buf_puts(out, ".TH GKTUNE 1 \"\" gktune gktune\n.SH NAME\ngktune \\- tune GPU kernels and "
-                         "prove it\n.SH SYNOPSIS\n.B gktune\nCOMMAND ...\n.SH COMMANDS\n");
+        gk_buf_puts(out,
+                    ".TH GKTUNE 1 \"\" gktune gktune\n.SH NAME\ngktune \\- tune GPU kernels and "
+                    "prove it\n.SH SYNOPSIS\n.B gktune\nCOMMAND ...\n.SH COMMANDS\n");
         for (uint32_t i = 0; (command = gk_command_at(i)) != NULL; i++) {
             gk_buf_printf(out, ".TP\n.B %s\n", command->name);
             roff(command->summary, out);
             gk_buf_puts(out, "\n");
         }
     }
-    gk_buf_puts(out, ".SH EXIT STATUS\n0 done; 1 the job ended without a verified pick for some "
-                     "problem; 2 bad usage or bad input;\n3 a named daemon does not answer within 5 "
-                     "s; 4 internal error.\n");
+    gk_buf_puts(out,
+                ".SH EXIT STATUS\n0 done; 1 the job ended without a verified pick for some "
+                "problem; 2 bad usage or bad input;\n3 a named daemon does not answer within 5 "
+                "s; 4 internal error.\n");
 }
 
 /* ------------------------------------------------------------------ completion */

@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-void gk_manual_overview(struct gk_buf *out);                             /* gktune --help */
+void gk_manual_overview(struct gk_buf *out);                               /* gktune --help */
 void gk_manual_help(const struct gk_command *command, struct gk_buf *out); /* gktune CMD --help */
 /* roff of gktune(1) (command NULL) or gktune-CMD(1). */
 void gk_manual_page(const struct gk_command *command, struct gk_buf *out);

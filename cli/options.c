@@ -74,8 +74,8 @@ static enum gk_status fail_unknown(const struct gk_option *own, const struct gk_
     struct gk_buf near = {0};
     char *bare = gk_strndup(name, strcspn(name, "="));
     gk_suggest(bare ? bare : name, words, count, "--", &near);
-    enum gk_status status = gk_fail(err, GK_USAGE, "unknown option '--%s'%s", bare ? bare : name,
-                                    gk_buf_text(&near));
+    enum gk_status status =
+        gk_fail(err, GK_USAGE, "unknown option '--%s'%s", bare ? bare : name, gk_buf_text(&near));
     free(bare);
     gk_buf_fini(&near);
     return status;
@@ -141,7 +141,8 @@ enum gk_status gk_options_parse(const struct gk_option *own, const struct gk_opt
         } else if (!only_operands && strncmp(word, "--", 2) == 0) {
             status = take_option(own, common, argc, argv, &i, &options, err);
         } else if (!only_operands && word[0] == '-' && word[1] != '\0') {
-            status = gk_fail(err, GK_USAGE, "unknown option '%s': options are written --name", word);
+            status =
+                gk_fail(err, GK_USAGE, "unknown option '%s': options are written --name", word);
         } else if (options.operand_count == GK_OPERANDS_MAX) {
             status = gk_fail(err, GK_LIMIT, "more than %d arguments", GK_OPERANDS_MAX);
         } else {
@@ -181,17 +182,17 @@ enum gk_status gk_parse_int(const char *text, const char *what, int64_t min, int
     char *end = NULL;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    bool begins = isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]));
+    bool begins =
+        isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]));
     if (!begins || *end != '\0' || errno == ERANGE || value < min || value > max) {
-        return gk_fail(err, GK_USAGE,
-                       "%s: '%s' is not a whole number from %" PRId64 " to %" PRId64, what, text,
-                       min, max);
+        return gk_fail(err, GK_USAGE, "%s: '%s' is not a whole number from %" PRId64 " to %" PRId64,
+                       what, text, min, max);
     }
     *value_out = value;
     return GK_OK;
 }
 
-#define BUDGET_TRIALS_MAX INT64_C(1000000)
+#define BUDGET_TRIALS_MAX  INT64_C(1000000)
 #define BUDGET_SECONDS_MAX INT64_C(604800) /* a week */
 
 enum gk_status gk_parse_budget(const char *text, struct gk_budget *budget_out, struct gk_err *err)

@@ -1,8 +1,8 @@
 /*
  * Command-line options: a table of names for each command, and what was met on the line.
  *
- * "--name value", "--name=value", "-h", and "--" before positional arguments that begin with a dash. An unknown
- * option names the nearest known ones. A value is lent from argv.
+ * "--name value", "--name=value", "-h", and "--" before positional arguments that begin with a
+ * dash. An unknown option names the nearest known ones. A value is lent from argv.
  */
 #ifndef GK_CLI_OPTIONS_H
 #define GK_CLI_OPTIONS_H
@@ -11,7 +11,7 @@
 #include "core/status.h"
 
 #define GK_OPTIONS_MET_MAX 64 /* options on one line */
-#define GK_OPERANDS_MAX 64
+#define GK_OPERANDS_MAX    64
 
 struct gk_option {
     const char *name;  /* "shapes"; NULL ends a table */
@@ -30,7 +30,8 @@ struct gk_options {
     uint32_t operand_count;
 };
 
-/* Both tables are searched; common may be NULL. GK_USAGE names the word, GK_LIMIT past the maxima. */
+/* Both tables are searched; common may be NULL. GK_USAGE names the word, GK_LIMIT past the maxima.
+ */
 enum gk_status gk_options_parse(const struct gk_option *own, const struct gk_option *common,
                                 int argc, char *const *argv, struct gk_options *options_out,
                                 struct gk_err *err);
@@ -44,15 +45,16 @@ const char *gk_options_at(const struct gk_options *options, const char *name, ui
 enum gk_status gk_parse_int(const char *text, const char *what, int64_t min, int64_t max,
                             int64_t *value_out, struct gk_err *err);
 
-/* A budget: "200" trials, or "30s", "10m", "2h" of device and compile time. Exactly one is not 0. */
+/* A budget: "200" trials, or "30s", "10m", "2h" of device and compile time. Exactly one is not 0.
+ */
 struct gk_budget {
     int64_t trials;
     int64_t seconds;
 };
 enum gk_status gk_parse_budget(const char *text, struct gk_budget *budget_out, struct gk_err *err);
 
-/* Appends those of the words that are near `word` as "; did you mean 'a' or 'b'?", each behind prefix; nothing
- * if none is. */
+/* Appends those of the words that are near `word` as "; did you mean 'a' or 'b'?", each behind
+ * prefix; nothing if none is. */
 void gk_suggest(const char *word, const char *const *words, uint32_t count, const char *prefix,
                 struct gk_buf *out);
 

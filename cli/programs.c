@@ -16,9 +16,9 @@
 
 extern char **environ;
 
-#define LOG_BYTES_MAX (8 << 20)  /* a log that is larger is begun anew */
+#define LOG_BYTES_MAX    (8 << 20) /* a log that is larger is begun anew */
 #define LAST_WORDS_BYTES 2000
-#define LINE_BYTES_MAX 1024
+#define LINE_BYTES_MAX   1024
 
 static int open_log(const char *path, long *start_out)
 {
@@ -88,8 +88,8 @@ enum gk_status gk_child_start(const char *exe_dir, const char *const *argv, cons
         goto out;
     }
     if (access(path, X_OK) != 0) {
-        status = gk_fail(err, GK_MISSING, "%s: %s; it must stand beside gktune", path,
-                         strerror(errno));
+        status =
+            gk_fail(err, GK_MISSING, "%s: %s; it must stand beside gktune", path, strerror(errno));
         goto out;
     }
     log = open_log(log_path, &child.log_start);

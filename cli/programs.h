@@ -1,9 +1,9 @@
 /*
  * Programs that gktune starts: gktuned and gktune-worker, found beside its own executable.
  *
- * A child has a pipe on its standard input that nobody writes to: its end tells the child that gktune is gone,
- * also after kill -9. It is in a process group of its own, so that Ctrl-C reaches gktune alone. Its
- * standard error goes to a log file.
+ * A child has a pipe on its standard input that nobody writes to: its end tells the child that
+ * gktune is gone, also after kill -9. It is in a process group of its own, so that Ctrl-C reaches
+ * gktune alone. Its standard error goes to a log file.
  */
 #ifndef GK_CLI_PROGRAMS_H
 #define GK_CLI_PROGRAMS_H
@@ -14,9 +14,9 @@
 #include <sys/types.h>
 
 struct gk_child {
-    pid_t pid;    /* 0: not running */
-    int in_fd;    /* our end of its standard input; -1 */
-    int out_fd;   /* our end of its standard output; -1 when it was not asked for */
+    pid_t pid;       /* 0: not running */
+    int in_fd;       /* our end of its standard input; -1 */
+    int out_fd;      /* our end of its standard output; -1 when it was not asked for */
     int wait_status; /* of waitpid, when it has ended */
     char *log_path;
     long log_start; /* where its part of the log begins */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #define PLAIN_EVERY_NS UINT64_C(5000000000)
-#define LIVE_EVERY_NS UINT64_C(100000000)
-#define BAR_CELLS 20
+#define LIVE_EVERY_NS  UINT64_C(100000000)
+#define BAR_CELLS      20
 
 static uint64_t now_ns(const struct gk_progress *progress)
 {

@@ -18,8 +18,8 @@ struct gk_progress_state {
     int64_t done, total; /* trials; total 0: unknown */
     int64_t verified, failed;
     int64_t tasks, tasks_done;
-    double best_ns;      /* of the problem that changed last; 0 */
-    const char *phase;   /* "search", "final round" */
+    double best_ns;    /* of the problem that changed last; 0 */
+    const char *phase; /* "search", "final round" */
 };
 
 void gk_progress_init(struct gk_progress *progress, const struct gk_cli *cli);

@@ -16,7 +16,8 @@ enum gk_status gk_print_json(const struct gk_cli *cli, const struct gk_json *jso
     enum gk_status status = isatty(STDOUT_FILENO) ? gk_json_pretty(json, &text, err)
                                                   : gk_json_canonical(json, &text, err);
     if (status == GK_OK) {
-        (void)fwrite(gk_buf_text(&text), 1, text.size, stdout); /* gk_finish_output looks at errors */
+        (void)fwrite(gk_buf_text(&text), 1, text.size,
+                     stdout); /* gk_finish_output looks at errors */
         (void)fputc('\n', stdout);
     }
     gk_buf_fini(&text);
@@ -50,9 +51,8 @@ enum gk_status gk_load_catalog(const struct gk_cli *cli, const char *what,
     }
     struct gk_diag diag;
     gk_diag_init(&diag);
-    enum gk_status status = what
-                                ? gk_catalog_load_for(cli->kernels_dir, what, catalog_out, &diag)
-                                : gk_catalog_load(cli->kernels_dir, catalog_out, &diag);
+    enum gk_status status = what ? gk_catalog_load_for(cli->kernels_dir, what, catalog_out, &diag)
+                                 : gk_catalog_load(cli->kernels_dir, catalog_out, &diag);
     if (status != GK_OK) {
         enum gk_status told = gk_diag_status(&diag, err);
         status = told != GK_OK ? told : gk_fail(err, status, "%s: cannot be loaded", what);
@@ -101,8 +101,8 @@ enum gk_status gk_parse_job(const char *text, int64_t *job_out, struct gk_err *e
 {
     const char *digits = strncmp(text, "job", 3) == 0 ? text + 3 : text;
     if (gk_parse_int(digits, "JOB", 1, INT64_MAX, job_out, NULL) != GK_OK) {
-        return gk_fail(err, GK_USAGE, "'%s' is not a job; a number as `gktune jobs` shows it is needed",
-                       text);
+        return gk_fail(err, GK_USAGE,
+                       "'%s' is not a job; a number as `gktune jobs` shows it is needed", text);
     }
     return GK_OK;
 }

@@ -77,7 +77,8 @@ static enum gk_status read_devices(struct gk_request *request, const struct gk_c
             return gk_fail_in(err, status, "--device");
         }
         bool cuda = strncmp(device, "cuda", 4) == 0;
-        (void)snprintf(request->devices[request->device_count++], sizeof request->devices[0], "%s", cuda ? device : dev.device);
+        (void)snprintf(request->devices[request->device_count++], sizeof request->devices[0], "%s",
+                       cuda ? device : dev.device);
     }
     if (request->device_count == 0) {
         char why[160];
@@ -87,9 +88,10 @@ static enum gk_status read_devices(struct gk_request *request, const struct gk_c
             (void)snprintf(request->devices[i], sizeof request->devices[i], "%s", names[i]);
         }
         if (request->device_count == 0) {
-            (void)snprintf(request->devices[request->device_count++], sizeof request->devices[0], "emu:sm_80");
-            (void)fprintf(stderr, "%s: using the emulated device emu:sm_80; its times are modelled\n",
-                          why);
+            (void)snprintf(request->devices[request->device_count++], sizeof request->devices[0],
+                           "emu:sm_80");
+            (void)fprintf(stderr,
+                          "%s: using the emulated device emu:sm_80; its times are modelled\n", why);
         }
     }
     return GK_OK;
@@ -114,7 +116,8 @@ static enum gk_status read_archs(struct gk_request *request, const struct gk_cli
             }
             arch = dev.arch;
         } else if (strncmp(arch, "sm_", 3) != 0 || strlen(arch) > 8) {
-            return gk_fail(err, GK_USAGE, "--arch '%s': allowed are sm_XX, emu-sm_XX and all", arch);
+            return gk_fail(err, GK_USAGE, "--arch '%s': allowed are sm_XX, emu-sm_XX and all",
+                           arch);
         }
         (void)gk_json_push(request->archs, gk_json_new_string(arch));
     }
@@ -123,7 +126,8 @@ static enum gk_status read_archs(struct gk_request *request, const struct gk_cli
 
 /* ------------------------------------------------------------------ is every problem served? */
 
-/* GK_OK if the problem has a legal config on this device: the default answers fast, else the space is counted. */
+/* GK_OK if the problem has a legal config on this device: the default answers fast, else the space
+ * is counted. */
 static enum gk_status check_on(const struct gk_problem *problem, const struct gk_op *op,
                                const struct gk_device_props *dev, struct gk_err *err)
 {
@@ -132,8 +136,7 @@ static enum gk_status check_on(const struct gk_problem *problem, const struct gk
     uint32_t tree = 0;
     uint64_t legal = 0, raw = 0;
     enum gk_status status = gk_catalog_space(op, problem, dev, &def, err);
-    if (status == GK_OK &&
-        gk_catalog_default(op, problem, &def, &config, &tree, NULL) != GK_OK) {
+    if (status == GK_OK && gk_catalog_default(op, problem, &def, &config, &tree, NULL) != GK_OK) {
         status = gk_space_tally(&def, &legal, &raw, NULL, 0, NULL, err);
         if (status == GK_OK && legal == 0) {
             struct gk_space *space = NULL; /* its error says which constraint cuts all */
@@ -256,15 +259,16 @@ void gk_request_budget_text(const struct gk_request *request, struct gk_buf *out
     int64_t tasks = (int64_t)request->shapes.count * (int64_t)places;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (request->budget.trials > 0) {
-        /* About a second of one core to compile a config, half of one to verify it where a problem is small. */
+        /* About a second of one core to compile a config, half of one to verify it where a problem
+         * is small. */
         int64_t trials = tasks * request->budget.trials;
         int64_t seconds = trials * 3 / 2 / (cores > 0 ? cores : 1);
-        gk_buf_printf(out, " x %" PRId64 " trials = at most %" PRId64 " trials, very roughly %" PRId64
-                           " min on %ld cores",
+        gk_buf_printf(out,
+                      " x %" PRId64 " trials = at most %" PRId64 " trials, very roughly %" PRId64
+                      " min on %ld cores",
                       request->budget.trials, trials, seconds / 60 + 1, cores);
     } else {
-        gk_buf_printf(out, " x %" PRId64 " s = at most %" PRId64
-                           " min of compile and device time",
+        gk_buf_printf(out, " x %" PRId64 " s = at most %" PRId64 " min of compile and device time",
                       request->budget.seconds, tasks * request->budget.seconds / 60 + 1);
     }
 }

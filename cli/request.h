@@ -1,6 +1,6 @@
 /*
- * What `run` and `submit` ask for, checked in full before anything is stored: catalog, problems, budget,
- * strategy, devices or archs.
+ * What `run` and `submit` ask for, checked in full before anything is stored: catalog, problems,
+ * budget, strategy, devices or archs.
  */
 #ifndef GK_CLI_REQUEST_H
 #define GK_CLI_REQUEST_H
@@ -24,8 +24,9 @@ struct gk_request {
     bool fresh, wait;
 };
 
-/* Reads options of `run` or `submit`. Every mistake of the shapes file and every problem that no template serves is
- * in err at once. Warnings (merged duplicates, the emulated device instead of a GPU) go to stderr. */
+/* Reads options of `run` or `submit`. Every mistake of the shapes file and every problem that no
+ * template serves is in err at once. Warnings (merged duplicates, the emulated device instead of a
+ * GPU) go to stderr. */
 enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, bool is_run,
                                struct gk_err *err);
 void gk_request_fini(struct gk_request *request);

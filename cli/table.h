@@ -1,4 +1,5 @@
-/* Aligned tables of text for people: cells are gathered, then printed with each column as wide as needed. */
+/* Aligned tables of text for people: cells are gathered, then printed with each column as wide as
+ * needed. */
 #ifndef GK_CLI_TABLE_H
 #define GK_CLI_TABLE_H
 
@@ -9,7 +10,7 @@
 struct gk_table {
     uint32_t columns;
     bool right[GK_TABLE_COLUMNS_MAX]; /* numbers stand right */
-    char **cells; /* row after row, the head first */
+    char **cells;                     /* row after row, the head first */
     uint32_t count, capacity;
     bool failed;
 };

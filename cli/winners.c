@@ -104,8 +104,9 @@ uint32_t gk_winners_without(const struct gk_winners *winners)
 
 void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out)
 {
-    gk_buf_printf(out, "job %" PRId64 ": %s, %s; %zu problem%s x device%s, %" PRId64
-                       " trials, %" PRId64 " failed\n",
+    gk_buf_printf(out,
+                  "job %" PRId64 ": %s, %s; %zu problem%s x device%s, %" PRId64 " trials, %" PRId64
+                  " failed\n",
                   gk_json_get_int(winners->job, "job", gk_json_get_int(winners->job, "id", 0)),
                   gk_json_get_string(winners->job, "what", "?"),
                   gk_json_get_string(winners->job, "state", "?"), gk_json_count(winners->tasks),
@@ -127,8 +128,8 @@ static const char *outcome(const struct gk_json *task, const struct gk_json *pic
 static void config_cell(struct gk_table *table, const struct gk_json *pick,
                         const struct gk_json *task)
 {
-    const char *config = pick ? gk_json_get_string(pick, "config", "-")
-                              : gk_json_get_string(task, "reason", "");
+    const char *config =
+        pick ? gk_json_get_string(pick, "config", "-") : gk_json_get_string(task, "reason", "");
     gk_table_cell(table, "%s", config);
 }
 

@@ -467,7 +467,14 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
         make_key(&s);
     }
     if (status == GK_OK && !gk_json_get_bool(body, "fresh", false) &&
-        gk_db_job_by_spec(core->db, s.spec_key, true, &row, NULL) == GK_OK) {
+        gk_db_job_by_spec(core->db, s.spec_key, true, &row, NULL) == GK_OK &&
+        gk_json_get_bool(row, "finishing", false)) {
+        /* It was asked to stop early and only its final rounds are left: who asks again wants the
+         * whole budget. A new job takes over every record of it and goes on from there. */
+        gk_json_free(row);
+        row = NULL;
+    }
+    if (status == GK_OK && row) {
         struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
         if (open && gk_json_get_bool(body, "private_ok", false) && !open->private_ok) {
             struct gk_json *changes = gk_json_new_object();

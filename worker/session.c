@@ -240,6 +240,11 @@ static void take_leases(struct worker *worker, const struct gk_json *body)
             worker_log(worker, "%s", err.text);
         }
     }
+    /* The daemon took one off for each lease. If as many have begun or ended since, the number is
+     * the one we sent last, and still has to be said again, or its side runs dry. */
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        worker->benches[i].credit_sent = -1;
+    }
     session_credit(worker);
 }
 

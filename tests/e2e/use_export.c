@@ -1,7 +1,8 @@
 /*
- * A stranger's program: an exported folder and NVRTC are all it has. For every row of the header it asks selection and
- * launch functions, compiles the sources of the folder with the row's defines, runs the launches and compares C with a plain
- * product. The GPU is the emulated one; of gktune it includes nothing but that device and the exported header.
+ * A stranger's program: an exported folder and NVRTC are all it has. For every row of the header it
+ * asks selection and launch functions, compiles the sources of the folder with the row's defines,
+ * runs the launches and compares C with a plain product. The GPU is the emulated one; of gktune it
+ * includes nothing but that device and the exported header.
  *
  *   use_export FOLDER        exit 0: every row computes the right product; 77: no NVRTC
  */
@@ -19,7 +20,8 @@
 
 typedef struct nvrtc_program *program_t;
 static struct {
-    int (*create)(program_t *, const char *, const char *, int, const char *const *, const char *const *);
+    int (*create)(program_t *, const char *, const char *, int, const char *const *,
+                  const char *const *);
     int (*compile)(program_t, int, const char *const *);
     int (*log_size)(program_t, size_t *);
     int (*log)(program_t, char *);
@@ -44,7 +46,8 @@ static void *open_nvrtc(void)
     snprintf(paths[count++], 4096, "libnvrtc.so.12");
     snprintf(paths[count++], 4096, "%s/lib64/libnvrtc.so", home ? home : "/usr/local/cuda");
     snprintf(paths[count++], 4096, "%s/lib/libnvrtc.so", home ? home : "/usr/local/cuda");
-    snprintf(paths[count++], 4096, "%s/targets/x86_64-linux/lib/libnvrtc.so", home ? home : "/usr/local/cuda");
+    snprintf(paths[count++], 4096, "%s/targets/x86_64-linux/lib/libnvrtc.so",
+             home ? home : "/usr/local/cuda");
     for (int i = 0; i < count; i++) {
         void *library = dlopen(paths[i], RTLD_NOW);
         if (library) {
@@ -74,7 +77,8 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* PTX of one launch: its source, the row's defines, the include folders and options that the header names. */
+/* PTX of one launch: its source, the row's defines, the include folders and options that the header
+ * names. */
 static char *compile(const char *folder, const struct gk_launch *launch, const char *defines)
 {
     const char *options[256];
@@ -88,10 +92,12 @@ static char *compile(const char *folder, const struct gk_launch *launch, const c
         options[count++] = launch->options[i];
     }
     for (; launch->include_dirs[folders] && folders < 8; folders++) {
-        snprintf(include[folders], sizeof include[0], "-I%s/%s", folder, launch->include_dirs[folders]);
+        snprintf(include[folders], sizeof include[0], "-I%s/%s", folder,
+                 launch->include_dirs[folders]);
         options[count++] = include[folders];
     }
-    for (char *line = strtok_r(list, "\n", &save); line && count < 250; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(list, "\n", &save); line && count < 250;
+         line = strtok_r(NULL, "\n", &save)) {
         char *define = malloc(strlen(line) + 3);
         snprintf(define, strlen(line) + 3, "-D%s", line);
         options[count++] = define;
@@ -142,7 +148,8 @@ static uint16_t to_f16(float value) /* -1, 0, 1 */
 static float from_f16(uint16_t half)
 {
     int exponent = half >> 10 & 31, mantissa = half & 1023;
-    float value = exponent ? ldexpf((float)(1024 + mantissa), exponent - 25) : ldexpf((float)mantissa, -24);
+    float value =
+        exponent ? ldexpf((float)(1024 + mantissa), exponent - 25) : ldexpf((float)mantissa, -24);
     return half >> 15 ? -value : value;
 }
 
@@ -180,17 +187,23 @@ static void upload(struct gk_emu *emu, struct tensor *tensor, int random)
     for (int64_t i = 0; i < tensor->count && random; i++) {
         float v = tensor->values[i] = ternary();
         uint16_t half = tensor->is_f16 ? to_f16(v) : to_bf16(v);
-        memcpy(raw + i * tensor->bytes, tensor->bytes == 4 ? (const void *)&v : (const void *)&half, (size_t)tensor->bytes);
+        memcpy(raw + i * tensor->bytes, tensor->bytes == 4 ? (const void *)&v : (const void *)&half,
+               (size_t)tensor->bytes);
     }
-    check(gk_emu_alloc(emu, tensor->name, (uint64_t)(tensor->count * tensor->bytes), 256, &tensor->address, &err), &err, "alloc");
+    check(gk_emu_alloc(emu, tensor->name, (uint64_t)(tensor->count * tensor->bytes), 256,
+                       &tensor->address, &err),
+          &err, "alloc");
     if (random) {
-        check(gk_emu_write(emu, tensor->address, raw, (uint64_t)(tensor->count * tensor->bytes), &err), &err, "write");
+        check(gk_emu_write(emu, tensor->address, raw, (uint64_t)(tensor->count * tensor->bytes),
+                           &err),
+              &err, "write");
     }
     free(raw);
 }
 
-static void run_launch(struct gk_emu *emu, const char *folder, const struct gk_launch *launch, const char *defines,
-                       const struct tensor *tensors, const uint64_t *workspaces)
+static void run_launch(struct gk_emu *emu, const char *folder, const struct gk_launch *launch,
+                       const char *defines, const struct tensor *tensors,
+                       const uint64_t *workspaces)
 {
     struct gk_err err;
     struct gk_emu_module *module = NULL;
@@ -218,9 +231,13 @@ static void run_launch(struct gk_emu *emu, const char *folder, const struct gk_l
             address = workspaces[argument->index] + argument->value.u64;
         }
         memcpy(params + info.params[i].offset,
-               argument->kind == GK_ARGUMENT_VALUE ? (const void *)&argument->value : (const void *)&address, argument->size);
+               argument->kind == GK_ARGUMENT_VALUE ? (const void *)&argument->value
+                                                   : (const void *)&address,
+               argument->size);
     }
-    struct gk_emu_launch go = {.dynamic_smem_bytes = launch->smem_bytes, .params = params, .params_size = info.params_size,
+    struct gk_emu_launch go = {.dynamic_smem_bytes = launch->smem_bytes,
+                               .params = params,
+                               .params_size = info.params_size,
                                .registers_per_thread = 64};
     memcpy(go.grid, launch->grid, sizeof go.grid);
     memcpy(go.block, launch->block, sizeof go.block);
@@ -234,21 +251,24 @@ static double element(const float *values, int64_t ld, int transposed, int64_t r
     return transposed ? values[column * ld + row] : values[row * ld + column];
 }
 
-static double plain(const struct gk_gemm_problem *p, const struct tensor *t, int64_t row, int64_t column)
+static double plain(const struct gk_gemm_problem *p, const struct tensor *t, int64_t row,
+                    int64_t column)
 {
     int a_t = p->trans == GK_GEMM_TRANS_TN || p->trans == GK_GEMM_TRANS_TT;
     int b_t = p->trans == GK_GEMM_TRANS_NT || p->trans == GK_GEMM_TRANS_TT;
     double sum = 0;
     for (int64_t k = 0; k < p->K; k++) {
-        sum += element(t[0].values, p->lda, a_t, row, k) * element(t[1].values, p->ldb, b_t, k, column);
+        sum += element(t[0].values, p->lda, a_t, row, k) *
+               element(t[1].values, p->ldb, b_t, k, column);
     }
     sum = p->alpha * sum + (p->bias ? t[2].values[column] : 0);
-    return p->act == GK_GEMM_ACT_SILU ? sum / (1 + exp(-sum))
+    return p->act == GK_GEMM_ACT_SILU   ? sum / (1 + exp(-sum))
            : p->act == GK_GEMM_ACT_GELU ? 0.5 * sum * (1 + erf(sum / sqrt(2.0)))
                                         : sum;
 }
 
-static void compare(struct gk_emu *emu, const struct gk_gemm_problem *p, const struct tensor *t, uint32_t index)
+static void compare(struct gk_emu *emu, const struct gk_gemm_problem *p, const struct tensor *t,
+                    uint32_t index)
 {
     struct gk_err err;
     const struct tensor *c = &t[3];
@@ -269,8 +289,8 @@ static void compare(struct gk_emu *emu, const struct gk_gemm_problem *p, const s
             wrong += !(fabs(got - want) <= bound);
         }
     }
-    printf("row %u: M=%lld N=%lld K=%lld: %lld of %lld elements wrong\n", index, (long long)p->M, (long long)p->N,
-           (long long)p->K, (long long)wrong, (long long)(p->M * p->N));
+    printf("row %u: M=%lld N=%lld K=%lld: %lld of %lld elements wrong\n", index, (long long)p->M,
+           (long long)p->N, (long long)p->K, (long long)wrong, (long long)(p->M * p->N));
     if (wrong) {
         exit(1);
     }
@@ -296,11 +316,12 @@ static void run_row(const char *folder, uint32_t index)
     if (p->batch != 1 || p->beta > 0 || p->beta < 0) {
         fail("row", "this test knows one batch and beta 0");
     }
-    struct tensor tensors[] = {{.name = "A", .count = (a_t ? p->K : p->M) * p->lda, .bytes = 2, .is_f16 = f16},
-                               {.name = "B", .count = (b_t ? p->N : p->K) * p->ldb, .bytes = 2, .is_f16 = f16},
-                               {.name = "bias_row", .count = p->N, .bytes = out_bytes, .is_f16 = out_f16},
-                               {.name = "C", .count = p->M * p->ldc, .bytes = out_bytes, .is_f16 = out_f16},
-                               {.name = NULL}};
+    struct tensor tensors[] = {
+        {.name = "A", .count = (a_t ? p->K : p->M) * p->lda, .bytes = 2, .is_f16 = f16},
+        {.name = "B", .count = (b_t ? p->N : p->K) * p->ldb, .bytes = 2, .is_f16 = f16},
+        {.name = "bias_row", .count = p->N, .bytes = out_bytes, .is_f16 = out_f16},
+        {.name = "C", .count = p->M * p->ldc, .bytes = out_bytes, .is_f16 = out_f16},
+        {.name = NULL}};
     uint64_t workspaces[GK_WORKSPACES_MAX] = {0};
     for (int i = 0; i < 4; i++) {
         upload(emu, &tensors[i], i < 3);
@@ -310,7 +331,8 @@ static void run_row(const char *folder, uint32_t index)
     }
     for (uint32_t i = 0; i < plan.workspace_count; i++) {
         if (plan.workspaces[i].bytes) {
-            check(gk_emu_alloc(emu, plan.workspaces[i].name, plan.workspaces[i].bytes, plan.workspaces[i].align, &workspaces[i], &err),
+            check(gk_emu_alloc(emu, plan.workspaces[i].name, plan.workspaces[i].bytes,
+                               plan.workspaces[i].align, &workspaces[i], &err),
                   &err, "workspace");
         }
     }

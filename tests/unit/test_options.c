@@ -1,4 +1,5 @@
-/* Command-line options, budgets, tables, state folders, and help made from the table of commands. */
+/* Command-line options, budgets, tables, state folders, and help made from the table of commands.
+ */
 #include "cli/command.h"
 #include "cli/manual.h"
 #include "cli/table.h"
@@ -19,14 +20,15 @@ static const struct gk_option own[] = {{"shapes", "FILE", "", false},
 static enum gk_status parse(const char *const *argv, int argc, struct gk_options *options,
                             struct gk_err *err)
 {
-    return gk_options_parse(own, gk_common_options, argc, (char *const *)(uintptr_t)argv, options, err);
+    return gk_options_parse(own, gk_common_options, argc, (char *const *)(uintptr_t)argv, options,
+                            err);
 }
 
 static void test_parse(void **state)
 {
     (void)state;
-    static const char *const argv[] = {"gemm", "--shapes", "f", "--device=a", "--device", "b",
-                                       "--fresh", "--state=/s", "--", "--odd"};
+    static const char *const argv[] = {"gemm", "--shapes", "f",          "--device=a", "--device",
+                                       "b",    "--fresh",  "--state=/s", "--",         "--odd"};
     struct gk_options options;
     assert_int_equal(parse(argv, GK_ARRAY_COUNT(argv), &options, NULL), GK_OK);
     assert_int_equal(options.operand_count, 2);
@@ -79,8 +81,9 @@ static void test_budgets(void **state)
     assert_int_equal(gk_parse_budget("10m", &budget, NULL), GK_OK);
     assert_int_equal(budget.seconds, 600);
     assert_int_equal(gk_parse_budget("168h", &budget, NULL), GK_OK);
-    static const char *const bad[] = {"", "0", "-1", "x", "1.5", "10x", "s", "169h", "1000001", " 5",
-                                      "5 ", "99999999999999999999", "0s", "10mm"};
+    static const char *const bad[] = {"",   "0",    "-1",      "x",  "1.5", "10x",
+                                      "s",  "169h", "1000001", " 5", "5 ",  "99999999999999999999",
+                                      "0s", "10mm"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
         assert_int_equal(gk_parse_budget(bad[i], &budget, NULL), GK_USAGE);
     }
@@ -119,13 +122,18 @@ static void test_state_dir(void **state)
     static const struct {
         const char *option, *env, *xdg, *home, *want;
     } rows[] = {
-        {"/o/", "/e", "/x", "/h", "/o"},    {NULL, "/e", "/x", "/h", "/e"},
-        {NULL, "", "/x", "/h", "/x/gktune"}, {NULL, NULL, "rel", "/h", "/h/.local/state/gktune"},
-        {"", NULL, NULL, "/h", "/h/.local/state/gktune"}, {"/", NULL, NULL, NULL, "/"},
+        {"/o/", "/e", "/x", "/h", "/o"},
+        {NULL, "/e", "/x", "/h", "/e"},
+        {NULL, "", "/x", "/h", "/x/gktune"},
+        {NULL, NULL, "rel", "/h", "/h/.local/state/gktune"},
+        {"", NULL, NULL, "/h", "/h/.local/state/gktune"},
+        {"/", NULL, NULL, NULL, "/"},
     };
     struct gk_buf out = {0};
     for (size_t i = 0; i < GK_ARRAY_COUNT(rows); i++) {
-        assert_int_equal(gk_state_dir(rows[i].option, rows[i].env, rows[i].xdg, rows[i].home, &out, NULL), GK_OK);
+        assert_int_equal(
+            gk_state_dir(rows[i].option, rows[i].env, rows[i].xdg, rows[i].home, &out, NULL),
+            GK_OK);
         assert_string_equal(gk_buf_text(&out), rows[i].want);
     }
     struct gk_err err = {0};
@@ -169,8 +177,9 @@ static void test_manual(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),   cmocka_unit_test(test_refused), cmocka_unit_test(test_budgets),
-        cmocka_unit_test(test_table),   cmocka_unit_test(test_state_dir), cmocka_unit_test(test_manual),
+        cmocka_unit_test(test_parse),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_budgets),   cmocka_unit_test(test_table),
+        cmocka_unit_test(test_state_dir), cmocka_unit_test(test_manual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
