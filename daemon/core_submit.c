@@ -436,12 +436,73 @@ static bool add_warnings(struct gk_core *core, struct gk_json *reply, const stru
     return gk_json_set(reply, "warnings", warnings);
 }
 
+/* The unfinished job of the same key, unless the submission wants a fresh one. NULL: there is none
+ * to go on with. A job that was asked to stop early is none: only its final rounds are left, and
+ * who asks again wants the whole budget; a new job takes over every record of it. */
+static struct gk_json *find_unfinished(struct gk_core *core, const struct submit *s)
+{
+    struct gk_json *row = NULL;
+    if (gk_json_get_bool(s->body, "fresh", false) ||
+        gk_db_job_by_spec(core->db, s->spec_key, true, &row, NULL) != GK_OK) {
+        return NULL;
+    }
+    if (gk_json_get_bool(row, "finishing", false)) {
+        gk_json_free(row);
+        row = NULL;
+    }
+    return row;
+}
+
+static enum gk_status go_on_with(struct gk_core *core, const struct submit *s,
+                                 const struct gk_json *row, struct gk_json *reply,
+                                 struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
+    if (open && gk_json_get_bool(s->body, "private_ok", false) && !open->private_ok) {
+        struct gk_json *changes = gk_json_new_object();
+        open->private_ok = true;
+        status = gk_json_set_bool(changes, "private_ok", true)
+                     ? gk_db_job_update(core->db, open->id, changes, err)
+                     : gk_fail(err, GK_NOMEM, "out of memory");
+        gk_json_free(changes);
+    }
+    if (status == GK_OK) {
+        status = answer(reply, row, true, err);
+    }
+    return status == GK_OK && open ? job_bind(core, open, err) : status;
+}
+
+static enum gk_status begin_job(struct gk_core *core, struct submit *s, struct gk_json *reply,
+                                struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    int64_t job = 0;
+    enum gk_status status = store_all(core, s, &job, err);
+    if (status == GK_OK) {
+        status = gk_db_job_get(core->db, job, &row, err);
+    }
+    if (status == GK_OK) {
+        status = job_load(core, row, err);
+    }
+    if (status == GK_OK) {
+        status = answer(reply, row, false, err);
+    }
+    if (status == GK_OK && !add_warnings(core, reply, s)) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (status == GK_OK) {
+        status = job_bind(core, job_find(core, job), err);
+    }
+    gk_json_free(row);
+    return status;
+}
+
 enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
                               struct gk_json *reply, struct gk_err *err)
 {
     struct submit s = {.body = body};
     struct gk_json *row = NULL;
-    int64_t job = 0;
     enum gk_status status = read_limits(&s, err);
     if (status == GK_OK && gk_db_job_by_submit(core->db, s.submit_id, &row, NULL) == GK_OK) {
         status = answer(reply, row, true, err); /* the same request again: its answer was lost */
@@ -465,50 +526,8 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
     }
     if (status == GK_OK) {
         make_key(&s);
-    }
-    if (status == GK_OK && !gk_json_get_bool(body, "fresh", false) &&
-        gk_db_job_by_spec(core->db, s.spec_key, true, &row, NULL) == GK_OK &&
-        gk_json_get_bool(row, "finishing", false)) {
-        /* It was asked to stop early and only its final rounds are left: who asks again wants the
-         * whole budget. A new job takes over every record of it and goes on from there. */
-        gk_json_free(row);
-        row = NULL;
-    }
-    if (status == GK_OK && row) {
-        struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
-        if (open && gk_json_get_bool(body, "private_ok", false) && !open->private_ok) {
-            struct gk_json *changes = gk_json_new_object();
-            open->private_ok = true;
-            status = gk_json_set_bool(changes, "private_ok", true)
-                         ? gk_db_job_update(core->db, open->id, changes, err)
-                         : gk_fail(err, GK_NOMEM, "out of memory");
-            gk_json_free(changes);
-        }
-        status = status == GK_OK ? answer(reply, row, true, err) : status;
-        if (status == GK_OK && open) {
-            status = job_bind(core, open, err);
-        }
-        gk_json_free(row);
-        submit_fini(&s);
-        return status;
-    }
-    if (status == GK_OK) {
-        status = store_all(core, &s, &job, err);
-    }
-    if (status == GK_OK) {
-        status = gk_db_job_get(core->db, job, &row, err);
-    }
-    if (status == GK_OK) {
-        status = job_load(core, row, err);
-    }
-    if (status == GK_OK) {
-        status = answer(reply, row, false, err);
-    }
-    if (status == GK_OK && !add_warnings(core, reply, &s)) {
-        status = gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    if (status == GK_OK) {
-        status = job_bind(core, job_find(core, job), err);
+        row = find_unfinished(core, &s);
+        status = row ? go_on_with(core, &s, row, reply, err) : begin_job(core, &s, reply, err);
     }
     gk_json_free(row);
     submit_fini(&s);

@@ -256,11 +256,27 @@ static enum gk_status run_phase(struct gk_device *device, const struct gk_plan *
     return GK_OK;
 }
 
+/* An endless loop must not cost what the largest problem may: a launch gets 64 times the work that
+ * its problem is estimated at, but never less than a second or two of interpreting. A correct
+ * kernel does useful work in a few instructions a flop or byte. */
+#define LAUNCH_WORK_MIN     2e9 /* thread instructions: about a second */
+#define LAUNCH_WORK_FACTOR  64
+#define INSTRUCTIONS_A_FLOP 10 /* as in trial.c's estimate of a whole problem */
+
+static int64_t launch_limit(const struct gk_plan *plan, int64_t device_limit)
+{
+    double useful = plan->flops * INSTRUCTIONS_A_FLOP + plan->bytes;
+    double limit = useful * LAUNCH_WORK_FACTOR;
+    limit = limit > LAUNCH_WORK_MIN ? limit : LAUNCH_WORK_MIN;
+    return limit < (double)device_limit ? (int64_t)limit : device_limit;
+}
+
 enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
                            const struct gk_loaded *loaded, const struct gk_memory *memory,
                            struct gk_run *run_out, struct gk_err *err)
 {
     memset(run_out, 0, sizeof *run_out);
+    device->ops->limit(device, launch_limit(plan, device->props.work_limit));
     struct gk_device_launch *launch = calloc(1, sizeof *launch);
     if (!launch) {
         return gk_fail(err, GK_NOMEM, "out of memory");

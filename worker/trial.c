@@ -138,7 +138,6 @@ static enum gk_status run_once(struct work *work, const struct gk_inputs *inputs
         return status;
     }
     work->started = true;
-    device->ops->limit(device, device->props.work_limit);
     status = gk_plan_run(device, &work->plan, &work->loaded, &work->memory, &work->run, err);
     if (status == GK_TRIAL) {
         gk_record_fail(work->record, GK_STAGE_RUN, work->run.report.failure, "launch %s: %s",
