@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 static volatile sig_atomic_t interrupts;
 
@@ -42,7 +43,31 @@ struct run {
     struct gk_progress progress;
     int64_t job;
     bool finish_asked;
+    bool disk_told; /* that the disk is full was said, and room was not seen since */
 };
+
+/* As the daemon's low-water mark (daemon/core.h): below it results wait in the worker's spool. */
+#define DISK_LOW_BYTES (UINT64_C(64) << 20)
+
+/* A full disk stops work in the daemon, which nobody sees who watches a progress line. */
+static void watch_disk(struct run *run)
+{
+    struct statvfs info;
+    if (!run->cli->state_dir || statvfs(run->cli->state_dir, &info) != 0) {
+        return;
+    }
+    uint64_t free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    bool low = free_bytes < DISK_LOW_BYTES;
+    if (low && !run->disk_told) {
+        gk_progress_note(&run->progress,
+                         "the disk of %s is full (%" PRIu64 " MB free, %" PRIu64
+                         " MB are needed): work waits until there is room; nothing is lost",
+                         run->cli->state_dir, free_bytes >> 20, DISK_LOW_BYTES >> 20);
+    } else if (!low && run->disk_told) {
+        gk_progress_note(&run->progress, "the disk of %s has room again", run->cli->state_dir);
+    }
+    run->disk_told = low;
+}
 
 static enum gk_status ask_finish(struct run *run, struct gk_err *err)
 {
@@ -68,6 +93,7 @@ static enum gk_status on_tick(void *context, struct gk_err *err)
             return status;
         }
     }
+    watch_disk(run);
     return gk_crew_tick(&run->crew, run->follow.state.done, err);
 }
 
