@@ -22,10 +22,33 @@ static void fail_task(struct compile_task *task, enum gk_failure failure, const 
     }
 }
 
+/* ptxas refuses more static shared memory than any target has without a word of error: its log ends
+ * after the sizes. 48 KB is the static limit of every target; more has to be dynamic. */
+#define STATIC_SMEM_MAX 49152
+
+static bool too_much_static_smem(const char *log, long *bytes_out)
+{
+    const char *unit = strstr(log, " bytes smem");
+    const char *digits = unit;
+    while (digits && digits > log && digits[-1] >= '0' && digits[-1] <= '9') {
+        digits--;
+    }
+    *bytes_out = digits && digits < unit ? strtol(digits, NULL, 10) : 0;
+    return *bytes_out > STATIC_SMEM_MAX && !strstr(log, "error");
+}
+
 static void take_output(struct compile_task *task, const struct gk_compile_output *output)
 {
+    long smem_bytes = 0;
     if (output->compiled) {
         task->state = TASK_DONE;
+    } else if (output->log && too_much_static_smem(output->log, &smem_bytes)) {
+        char text[160];
+        (void)snprintf(text, sizeof text,
+                       "%ld bytes of static shared memory; at most %d are allowed, more has to be "
+                       "dynamic (the launch's smem)",
+                       smem_bytes, STATIC_SMEM_MAX); /* fits */
+        fail_task(task, GK_FAILURE_RESOURCES, text);
     } else {
         fail_task(task, GK_FAILURE_COMPILE_ERROR, output->log);
     }
