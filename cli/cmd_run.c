@@ -175,6 +175,11 @@ enum gk_status gk_cmd_run(struct gk_cli *cli, struct gk_err *err)
     if (status != GK_OK) {
         return status;
     }
+    const char *folder = gk_options_get(&cli->options, "export");
+    if (folder && gk_export_folder(folder, err) != GK_OK) {
+        gk_request_fini(&request);
+        return gk_fail_in(err, GK_INPUT, "--export");
+    }
     struct gk_buf text = {0};
     gk_request_budget_text(&request, &text);
     (void)fprintf(stderr, "%s\n", gk_buf_text(&text));

@@ -28,6 +28,10 @@ struct gk_export_ask {
         *kernels; /* where files are looked for by hash before the daemon is asked; may be NULL */
 };
 
+/* Makes the folder if it is missing and tries whether files can be written there. GK_INPUT names
+ * it. For commands that export only after hours of work. */
+enum gk_status gk_export_folder(const char *dir, struct gk_err *err);
+
 /* files_out (may be NULL) gets the paths written, an array of strings. GK_NOT_FOUND when no row
  * fits. */
 enum gk_status gk_export(struct gk_client *client, const struct gk_export_ask *ask,

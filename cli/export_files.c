@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static enum gk_status make_folders(const char *path, struct gk_err *err)
 {
@@ -20,6 +21,43 @@ static enum gk_status make_folders(const char *path, struct gk_err *err)
     }
     free(copy);
     return status;
+}
+
+/* By writing a file: the rights of a folder say little about a read-only or a special file system.
+ */
+static enum gk_status probe_folder(const char *dir, struct gk_err *err)
+{
+    char *probe = gk_asprintf("%s/.gktune-XXXXXX", dir);
+    if (!probe) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    int fd = mkstemp(probe);
+    enum gk_status status =
+        fd >= 0 ? GK_OK
+                : gk_fail(err, GK_INPUT, "'%s' cannot be written: %s", dir, strerror(errno));
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+        (void)unlink(probe);
+    }
+    free(probe);
+    return status;
+}
+
+enum gk_status gk_export_folder(const char *dir, struct gk_err *err)
+{
+    struct stat info;
+    char *inside = gk_asprintf("%s/", dir);
+    enum gk_status status =
+        inside ? make_folders(inside, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    free(inside);
+    if (status == GK_IO) {
+        struct gk_err why = err ? *err : (struct gk_err){0};
+        return gk_fail(err, GK_INPUT, "%s", why.text); /* the folder was named by the user */
+    }
+    if (status == GK_OK && (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode))) {
+        return gk_fail(err, GK_INPUT, "'%s' is not a folder; files are exported into one", dir);
+    }
+    return status == GK_OK ? probe_folder(dir, err) : status;
 }
 
 enum gk_status export_files_init(struct export_files *files, const char *dir, struct gk_err *err)

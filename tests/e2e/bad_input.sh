@@ -79,6 +79,9 @@ expect 2 "needs a value" "no value" "$BIN/gktune" run gemm --shapes
 expect 2 "not in this version" "suite" "$BIN/gktune" submit gemm --suite "$good"
 expect 2 "$TMP/no.kernel.json" "no kernel" "$BIN/gktune" run "$TMP/no.kernel.json" --shapes "$good"
 expect 2 "not an export" "from" "$BIN/gktune" run gemm --device mock --shapes "$good" --from "$TMP"
+expect 2 "'$good' is not a folder" "export to a file" "$BIN/gktune" run gemm --device mock --shapes "$good" --export "$good"
+expect 2 "$good" "export below a file" "$BIN/gktune" run gemm --device mock --shapes "$good" --export "$good/x"
+expect 2 "/proc" "export to proc" "$BIN/gktune" run gemm --device mock --shapes "$good" --export /proc/x
 expect 2 "'x'" "job" "$BIN/gktune" show x
 expect 2 "--out" "export" "$BIN/gktune" export gemm --arch emu-sm_80
 expect 2 "header and json" "format" "$BIN/gktune" export gemm --arch emu-sm_80 --out "$TMP/o" --format pdf
