@@ -132,13 +132,13 @@ static enum gk_status follow_job(struct run *run, const struct gk_request *reque
 
 /* The rows of this job's ops, for every arch that its tasks ran on. */
 static enum gk_status export_job(struct run *run, const struct gk_request *request,
-                                 const char *folder, struct gk_err *err)
+                                 const char *folder, struct gk_json **files_out, struct gk_err *err)
 {
     struct gk_export_ask ask = {.out_dir = folder,
                                 .format = GK_EXPORT_HEADER,
                                 .job = run->job,
                                 .kernels = request->catalog};
-    return gk_export(run->client, &ask, NULL, err);
+    return gk_export(run->client, &ask, files_out, err);
 }
 
 static enum gk_status run_stored(struct run *run, const struct gk_request *request,
@@ -154,12 +154,15 @@ static enum gk_status run_stored(struct run *run, const struct gk_request *reque
     }
     enum gk_status exported = GK_OK;
     struct gk_err export_err = {0};
+    struct gk_json *files = NULL;
     if (status == GK_OK && folder) {
-        exported = export_job(run, request, folder, &export_err);
+        exported = export_job(run, request, folder, &files, &export_err);
     }
     if (status == GK_OK) {
-        status = gk_ending(run->cli, run->client, run->job, exported == GK_OK ? folder : NULL, err);
+        status = gk_ending(run->cli, run->client, run->job, exported == GK_OK ? folder : NULL,
+                           files, err);
     }
+    gk_json_free(files);
     /* Without a single pick there is nothing to export, which gk_ending() has said better. */
     if (exported != GK_OK && status == GK_OK) {
         status = gk_fail(err, exported, "%s", export_err.text);

@@ -125,8 +125,21 @@ static enum gk_status print_object(struct gk_cli *cli, const struct gk_winners *
     return status;
 }
 
+/* The headers alone, as paths to include: evidence and sources lie beside them. */
+static void headers_text(const char *folder, const struct gk_json *files, struct gk_buf *out)
+{
+    gk_buf_putc(out, '\n');
+    for (size_t i = 0; i < gk_json_count(files); i++) {
+        const char *path = gk_json_string(gk_json_at(files, i), "");
+        size_t size = strlen(path);
+        if (!strchr(path, '/') && size > 2 && strcmp(path + size - 2, ".h") == 0) {
+            gk_buf_printf(out, "exported header: %s/%s\n", folder, path);
+        }
+    }
+}
+
 enum gk_status gk_ending(struct gk_cli *cli, struct gk_client *client, int64_t job,
-                         const char *export_path, struct gk_err *err)
+                         const char *export_path, const struct gk_json *files, struct gk_err *err)
 {
     struct gk_winners winners = {0};
     struct reasons reasons = {0};
@@ -142,7 +155,7 @@ enum gk_status gk_ending(struct gk_cli *cli, struct gk_client *client, int64_t j
         gk_winners_table(&winners, &out);
         reasons_text(&reasons, job, &out);
         if (export_path) {
-            gk_buf_printf(&out, "\nexported to %s\n", export_path);
+            headers_text(export_path, files, &out);
         }
         (void)fputs(gk_buf_text(&out), stdout);
     }

@@ -4,9 +4,9 @@
 
 #include "cli/client.h"
 
-/* Prints to stdout (with --json one object); export_path may be NULL. GK_NO_PICK when a problem has
- * no pick. */
+/* Prints to stdout (with --json one object). export_path (the folder) and files (what gk_export()
+ * wrote there) may be NULL. GK_NO_PICK when a problem has no pick. */
 enum gk_status gk_ending(struct gk_cli *cli, struct gk_client *client, int64_t job,
-                         const char *export_path, struct gk_err *err);
+                         const char *export_path, const struct gk_json *files, struct gk_err *err);
 
 #endif
