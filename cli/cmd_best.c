@@ -18,7 +18,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     double time_ns = gk_json_get_real(row, "time_ns", 0);
     gk_age_text(then, now, age);
     gk_cell_text(table, row, "op");
-    gk_cell_problem(table, row);
+    gk_cell_problem(cli, table, row);
     gk_cell_text(table, row, "arch");
     gk_cell_text(table, row, "gpu");
     gk_cell_text(table, row, "kind");

@@ -192,9 +192,11 @@ enum gk_status gk_cmd_run(struct gk_cli *cli, struct gk_err *err)
     if (status == GK_OK) {
         status = gk_request_submit(&request, run.client, &run.job, err);
     }
+    cli->catalog = request.catalog;
     if (status == GK_OK) {
         status = run_stored(&run, &request, err);
     }
+    cli->catalog = NULL;
     gk_client_close(run.client);
     gk_request_fini(&request);
     return status;

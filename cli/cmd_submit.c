@@ -57,7 +57,9 @@ enum gk_status gk_cmd_submit(struct gk_cli *cli, struct gk_err *err)
         status = gk_follow(&follow, err);
         gk_progress_end(&progress);
         if (status == GK_OK) {
+            cli->catalog = request.catalog;
             status = gk_ending(cli, client, job, NULL, NULL, err);
+            cli->catalog = NULL;
         }
     }
     gk_client_close(client);

@@ -20,7 +20,12 @@ struct gk_cli {
     char *state_dir; /* resolved; not created yet. NULL when nothing names one: state_error says why
                       */
     struct gk_err state_error;
-    char *kernels_dir;      /* root of the catalog */
+    char *kernels_dir; /* root of the catalog */
+    /* What labels of problems are made with: the request's catalog (borrowed), else the whole one,
+     * loaded when the first label is made. NULL: labels stand as they are stored. */
+    const struct gk_catalog *catalog;
+    struct gk_catalog *owned_catalog;
+    bool catalog_tried;
     const char *connect;    /* --connect or $GKTUNE_CONNECT; NULL */
     const char *cuda_home;  /* $CUDA_HOME; NULL */
     const char *nvrtc_path; /* $GKTUNE_NVRTC; NULL */

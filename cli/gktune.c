@@ -212,6 +212,7 @@ int main(int argc, char **argv)
             (void)fprintf(stderr, "usage: gktune %s %s\n", command->name, command->usage);
         }
     }
+    gk_catalog_destroy(cli.owned_catalog);
     free(cli.exe_dir);
     free(cli.state_dir);
     free(cli.kernels_dir);

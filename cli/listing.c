@@ -76,9 +76,42 @@ void gk_cell_time(struct gk_table *table, const struct gk_json *row, const char 
     gk_table_cell(table, "%s", text);
 }
 
-void gk_cell_problem(struct gk_table *table, const struct gk_json *row)
+#define LABEL_SIZE 512
+
+/* False if the op is unknown here, or is another one than when the problem was stored. */
+static bool label_of(struct gk_cli *cli, const char *canonical, char label_out[LABEL_SIZE])
+{
+    char name[GK_NAME_MAX];
+    struct gk_problem problem = {0};
+    if (!cli->catalog && !cli->catalog_tried && cli->kernels_dir) {
+        struct gk_diag diag; /* a broken catalog is told by the commands that need one */
+        gk_diag_init(&diag);
+        cli->catalog_tried = true;
+        if (gk_catalog_load(cli->kernels_dir, &cli->owned_catalog, &diag) == GK_OK) {
+            cli->catalog = cli->owned_catalog;
+        }
+        gk_diag_fini(&diag);
+    }
+    if (!cli->catalog || gk_problem_op_of(canonical, name, NULL) != GK_OK) {
+        return false;
+    }
+    const struct gk_op *op = gk_catalog_find(cli->catalog, name);
+    if (!op || gk_problem_from_text(&op->fields, canonical, &problem, NULL) != GK_OK) {
+        return false;
+    }
+    gk_problem_label(&problem, label_out, LABEL_SIZE);
+    gk_problem_fini(&problem);
+    return true;
+}
+
+void gk_cell_problem(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row)
 {
     const char *problem = gk_json_get_string(row, "problem", "-");
+    char label[LABEL_SIZE];
+    if (label_of(cli, problem, label)) {
+        gk_table_cell(table, "%s", label);
+        return;
+    }
     const char *brace = strchr(problem, '{');
     struct gk_buf text = {0};
     /* {"K":64,"dtype":"f16"} as K=64 dtype=f16: what a shapes file said */

@@ -19,8 +19,9 @@ enum gk_status gk_listing(struct gk_cli *cli, struct gk_client *client, const ch
 void gk_cell_text(struct gk_table *table, const struct gk_json *row, const char *key);
 void gk_cell_int(struct gk_table *table, const struct gk_json *row, const char *key);
 void gk_cell_time(struct gk_table *table, const struct gk_json *row, const char *key);
-/* Problem without its op and braces, for a column that stands beside the op's. */
-void gk_cell_problem(struct gk_table *table, const struct gk_json *row);
+/* Problem without its op and braces, for a column that stands beside the op's: fields in declared
+ * order if the catalog knows the op as it was stored, else as in the stored text. */
+void gk_cell_problem(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row);
 /* "1.32x" of two times; "-" when one is missing. */
 void gk_cell_ratio(struct gk_table *table, double over, double under);
 

@@ -133,7 +133,7 @@ static void config_cell(struct gk_table *table, const struct gk_json *pick,
     gk_table_cell(table, "%s", config);
 }
 
-void gk_winners_table(const struct gk_winners *winners, struct gk_buf *out)
+void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, struct gk_buf *out)
 {
     struct gk_table table;
     gk_table_init(&table, "problem|gpu|outcome|>time|>vs default|>ties|>verified|>failed|config");
@@ -144,7 +144,7 @@ void gk_winners_table(const struct gk_winners *winners, struct gk_buf *out)
         const struct gk_json *ties = gk_json_get(pick, "ties");
         const char *arch = gk_json_get_string(task, "arch", "-");
         modelled |= strncmp(arch, "emu", 3) == 0 || strncmp(arch, "mock", 4) == 0;
-        gk_cell_problem(&table, task);
+        gk_cell_problem(cli, &table, task);
         gk_table_cell(&table, "%s", gk_json_get_string(task, "gpu", arch));
         gk_table_cell(&table, "%s", outcome(task, pick));
         gk_cell_time(&table, pick, "time_ns");

@@ -15,6 +15,7 @@ if [ "$rc" != 0 ]; then
 fi
 grep -q 'times are modelled' "$TMP/out" || bad "the winners do not say that times are modelled"
 grep -q "exported header: $TMP/x/gk_" "$TMP/out" || bad "the export's path is not printed: $(cat "$TMP/out")"
+grep -q '^M=16 N=64 K=64' "$TMP/out" || bad "fields are not in declared order: $(cat "$TMP/out")"
 grep -q 'at most 18 trials' "$TMP/err" || bad "the total budget is not printed first: $(head -n 1 "$TMP/err")"
 (cd "$TMP/x" && b2sum --quiet -l 256 -c CHECKSUMS) || bad "checksums"
 
