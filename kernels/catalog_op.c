@@ -192,11 +192,43 @@ static const struct gk_template *find_template(const struct gk_op *op, const cha
     return NULL;
 }
 
+/* A constant that is none of the parameter's values would never apply, and nobody would hear of it.
+ * One that reads fields may fit some problems alone: that is what lists of defaults are for. */
+static void check_constant(struct gk_reader *r, const struct gk_expr *expr,
+                           const struct gk_param *param)
+{
+    int64_t value = 0;
+    struct gk_err why = {0};
+    if (!expr || gk_expr_slot_max(expr) >= 0) {
+        return;
+    }
+    enum gk_status status = gk_expr_eval_int(expr, NULL, &value, &why);
+    if (status != GK_OK) {
+        gk_reader_fail(r, param->name, status, "%s", why.text);
+        return;
+    }
+    for (uint32_t i = 0; i < param->value_count; i++) {
+        if (param->values[i] == value) {
+            return;
+        }
+    }
+    struct gk_buf buf = {0};
+    for (uint32_t i = 0; i < param->value_count; i++) {
+        gk_buf_printf(&buf, "%s%" PRId64, i ? ", " : "", param->values[i]);
+    }
+    gk_reader_fail(r, param->name, GK_INPUT, "%" PRId64 "; one of %s is allowed", value,
+                   gk_buf_text(&buf));
+    gk_buf_fini(&buf);
+}
+
 static struct gk_expr *read_default_value(struct gk_reader *r, const struct gk_json *value,
                                           const struct gk_op *op, const struct gk_param *param)
 {
     if (!param->names) {
-        return gk_read_expr_value(r, value, param->name, op->fields.scope, GK_WANT_INT);
+        struct gk_expr *own =
+            gk_read_expr_value(r, value, param->name, op->fields.scope, GK_WANT_INT);
+        check_constant(r, own, param);
+        return own;
     }
     const char *text = gk_json_string(value, "");
     for (uint32_t i = 0; i < param->value_count; i++) {
