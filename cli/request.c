@@ -126,6 +126,24 @@ static enum gk_status read_archs(struct gk_request *request, const struct gk_cli
 
 /* ------------------------------------------------------------------ is every problem served? */
 
+/* The files whose expressions or constraints an error of the search is about. */
+static void put_files(const struct gk_op *op, const struct gk_space_def *def, struct gk_err *err)
+{
+    struct gk_err why = *err;
+    struct gk_buf files = {0};
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        bool searched = false;
+        for (uint32_t k = 0; k < def->tree_count; k++) {
+            searched |= strcmp(def->trees[k].template_name, op->templates[i].name) == 0;
+        }
+        if (searched) {
+            gk_buf_printf(&files, "%s%s", files.size ? ", " : "", op->templates[i].file);
+        }
+    }
+    (void)gk_fail(err, why.status, "%s: %s", gk_buf_text(&files), why.text);
+    gk_buf_fini(&files);
+}
+
 /* GK_OK if the problem has a legal config on this device: the default answers fast, else the space
  * is counted. */
 static enum gk_status check_on(const struct gk_problem *problem, const struct gk_op *op,
@@ -142,6 +160,9 @@ static enum gk_status check_on(const struct gk_problem *problem, const struct gk
             struct gk_space *space = NULL; /* its error says which constraint cuts all */
             status = gk_space_create(&def, &space, err);
             gk_space_destroy(space);
+        }
+        if (status != GK_OK && def.tree_count > 0) {
+            put_files(op, &def, err);
         }
     }
     gk_space_def_fini(&def);

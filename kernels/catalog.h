@@ -183,6 +183,7 @@ struct gk_tolerance {
 struct gk_template {
     char name[GK_NAME_MAX];
     char *doc;
+    char *file; /* the kernel.json that it was read from, for messages; not part of its identity */
     struct gk_hash hash;
     char **archs; /* as written: "sm_90a", "sm_80+" */
     uint32_t arch_count;

@@ -136,6 +136,13 @@ static enum gk_status fail_none(const struct gk_op *op, const struct gk_problem 
                    problem->canonical ? problem->canonical : op->fields.op, gk_buf_text(reasons));
 }
 
+/* A constraint that says no speaks of the problem; an expression that cannot be evaluated is a
+ * mistake of the template, and its file is where it is mended. */
+static void put_reason(const struct gk_template *t, const struct gk_err *why, struct gk_buf *buf)
+{
+    gk_buf_printf(buf, "\n  %s: %s", why->status == GK_INPUT ? t->name : t->file, why->text);
+}
+
 enum gk_status gk_catalog_serves(const struct gk_op *op, const struct gk_problem *problem,
                                  struct gk_err *err)
 {
@@ -152,7 +159,7 @@ enum gk_status gk_catalog_serves(const struct gk_op *op, const struct gk_problem
         status = apply_known(t, t->dev_slot, slots, &why);
         free(slots);
         if (status != GK_OK) {
-            gk_buf_printf(&reasons, "\n  %s: %s", t->name, why.text);
+            put_reason(t, &why, &reasons);
         }
     }
     if (status != GK_OK) {
@@ -192,7 +199,7 @@ enum gk_status gk_catalog_space(const struct gk_op *op, const struct gk_problem 
             goto out;
         }
         if (apply_known(t, known_with_dev(op, t), slots, &why) != GK_OK) {
-            gk_buf_printf(&reasons, "\n  %s: %s", t->name, why.text);
+            put_reason(t, &why, &reasons);
             free(slots);
             continue;
         }

@@ -514,7 +514,8 @@ void gk_template_read(struct gk_reader *r, const struct gk_json *json, const str
     uint32_t dir_count = 0, before = r->errors;
     struct gk_reach own;
     t->scope = gk_scope_create();
-    if (!t->scope) {
+    t->file = gk_strdup(r->file);
+    if (!t->scope || !t->file) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
         return;
     }
@@ -592,5 +593,6 @@ void gk_template_fini(struct gk_template *t)
     gk_free_values(t->include_dirs, t->include_dir_count);
     gk_scope_destroy(t->scope);
     free(t->doc);
+    free(t->file);
     memset(t, 0, sizeof *t);
 }

@@ -95,12 +95,14 @@ kernel() { # name, what to replace, by what, part
   cp -r "$SRC/tests/data/export/kernels/include" "$TMP/" 2>/dev/null
   printf '{"op":"pick","shapes":[{"n":4096}]}' >"$TMP/pick.json"
   expect 2 "$4" "kernel.json $1" "$BIN/gktune" run "$TMP/$1/pick_vec.kernel.json" --kernels "$SRC/tests/data/export/kernels" --device mock --shapes "$TMP/pick.json"
+  grep -qF -- "$1/pick_vec.kernel.json" "$TMP/err" || bad "kernel.json $1: the file is not named: $(head -c 400 "$TMP/err")"
 }
 kernel unknown_name 'BLOCK \* VEC' 'BLOK * VEC' 'BLOK'
 kernel unbalanced 'BLOCK \* VEC' '(BLOCK * VEC' 'pick_vec.kernel.json'
 kernel zero_divisor 'BLOCK \* VEC' 'BLOCK / (VEC - VEC)' 'division by zero'
 kernel overflow 'BLOCK \* VEC' 'BLOCK * 9223372036854775807' 'overflow'
 kernel never 'BLOCK <= dev.threads_block_max' 'BLOCK < 1' 'block_fits'
+kernel fields_overflow 'BLOCK <= dev.threads_block_max' 'n * 9223372036854775807 > 0' 'overflow'
 kernel unknown_key '"options"' '"optoins"' 'optoins'
 
 # the state folder
