@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Two things that went wrong once. (1) Problems that share one binary: leases begin and end between two credits, and the
+# worker must say its credit again, or the run stands still for ever. (2) The same command over the same store gives the same header bytes
+# and measures nothing again.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+printf '{"op":"gemm","shapes":[{"M":16,"N":16,"K":16,"alpha":[1,2,3,4,5,6,7,8,9,10,11,12]}]}' >"$TMP/shapes.json"
+tune() { timeout 150 "$BIN/gktune" run gemm --shapes "$TMP/shapes.json" --device emu --budget 3 --seed 3 --export "$TMP/$1" >"$TMP/$1.out" 2>"$TMP/$1.err"; }
+tune first || bad "the first run ended with $?: $(tail -n 3 "$TMP/first.err")"
+tune second || bad "the second run ended with $?: $(tail -n 3 "$TMP/second.err")"
+cmp "$TMP"/first/*.h "$TMP"/second/*.h || bad "the second run exported another header"
+"$BIN/gktune" trials 1 --json >"$TMP/one" && "$BIN/gktune" trials 2 --json >"$TMP/two" || bad "trials"
+python3 - "$TMP/one" "$TMP/two" <<'PY' || bad "the second run measured something again"
+import json, sys
+one, two = (json.load(open(path))["trials"] for path in sys.argv[1:])
+assert len(one) >= 24 and len(two) == len(one), (len(one), len(two))
+assert not any(t.get("reused") for t in one)
+assert all(t.get("reused") for t in two), [t["trial"] for t in two if not t.get("reused")]
+PY
+finish "two runs, one header"
