@@ -16,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define START_MS 10000 /* a private daemon is ready within 1 s; a loaded machine may take longer   \
-                        */
+#define START_MS                                                                                   \
+    10000 /* a private daemon is ready within 1 s; a loaded machine may take longer                \
+           */
 #define RACE_MS          5000  /* how long the loser of a race for the lock looks for the winner */
 #define SLICE_MS         100   /* between two looks at a private daemon while a reply is awaited */
 #define EVENTS_MAX       10000 /* kept while nobody asks for them; the oldest go first */
@@ -130,8 +131,9 @@ static enum gk_status fail_start(struct gk_client *client, const struct gk_err *
     }
     gk_child_last_words(&client->daemon, &words);
     enum gk_status status = exit_status == 2 ? GK_INPUT : GK_INTERNAL;
-    (void)gk_fail(err, status, "gktuned did not start (%s; %s)%s%s", ending, why->text,
-                  words.size ? ":\n" : "", gk_buf_text(&words));
+    bool spoke = ended && words.size > 0; /* its log says more than that the pipe was closed */
+    (void)gk_fail(err, status, "gktuned did not start (%s%s%s)%s%s", ending, spoke ? "" : "; ",
+                  spoke ? "" : why->text, words.size ? ":\n" : "", gk_buf_text(&words));
     gk_buf_fini(&words);
     return status;
 }

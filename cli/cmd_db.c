@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -20,6 +22,34 @@ static char *absolute(const char *path)
     char *here = getcwd(NULL, 0), *whole = here ? gk_asprintf("%s/%s", here, path) : NULL;
     free(here);
     return whole;
+}
+
+static void print_reply(const char *action, const char *file, const struct gk_json *reply)
+{
+    const struct gk_json *problems = gk_json_get(reply, "problems");
+    if (strcmp(action, "check") == 0) {
+        (void)printf("%" PRId64 " trials checked: %s\n",
+                     gk_json_get_int(reply, "trials_checked", 0),
+                     gk_json_get_bool(reply, "ok", true) ? "the store is whole" : "damaged");
+    } else if (strcmp(action, "prune") == 0) {
+        (void)printf("%" PRId64 " trials deleted\n", gk_json_get_int(reply, "trials_deleted", 0));
+    } else {
+        (void)printf("the store was copied to %s\n", file);
+    }
+    for (size_t i = 0; i < gk_json_count(problems); i++) {
+        (void)printf("  %s\n", gk_json_string(gk_json_at(problems, i), ""));
+    }
+}
+
+/* To look at a store must not make one. */
+static enum gk_status need_store(const struct gk_cli *cli, struct gk_err *err)
+{
+    struct stat info;
+    if (!cli->connect && cli->state_dir && stat(cli->state_dir, &info) != 0 && errno == ENOENT) {
+        return gk_fail(err, GK_NOT_FOUND, "state folder '%s' does not exist: there is no store",
+                       cli->state_dir);
+    }
+    return GK_OK;
 }
 
 static enum gk_status ask(struct gk_cli *cli, const char *action, const char *path,
@@ -46,8 +76,10 @@ static enum gk_status ask(struct gk_cli *cli, const char *action, const char *pa
         }
         status = gk_client_request(client, "db", body, LONG_MS, &reply, err);
     }
-    if (status == GK_OK) {
+    if (status == GK_OK && cli->json) {
         status = gk_print_json(cli, reply, err);
+    } else if (status == GK_OK) {
+        print_reply(action, path ? path : "", reply);
     }
     if (status == GK_OK && !gk_json_get_bool(reply, "ok", true)) {
         status = gk_fail(err, GK_CORRUPT, "the store is damaged: see the report");
@@ -135,8 +167,12 @@ enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err)
     if (strcmp(action, "restore") == 0) {
         return restore(cli, file, err);
     }
+    enum gk_status status = need_store(cli, err);
+    if (status != GK_OK) {
+        return status;
+    }
     char *path = file ? absolute(file) : NULL;
-    enum gk_status status = ask(cli, action, path, err);
+    status = ask(cli, action, path, err);
     free(path);
     return status;
 }

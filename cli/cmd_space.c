@@ -245,13 +245,37 @@ static enum gk_status print_list(struct gk_cli *cli, const struct question *q, s
     return status;
 }
 
+/* Parameters without a template: what does not even parse is told as that. */
+static enum gk_status fail_bare(const struct question *q, const char *text, struct gk_err *err)
+{
+    struct gk_json *json = NULL;
+    enum gk_status status = gk_json_parse(text, strlen(text), "--why", &json, err);
+    gk_json_free(json);
+    if (status != GK_OK) {
+        return status;
+    }
+    struct gk_buf names = {0};
+    for (uint32_t i = 0; i < q->def.tree_count; i++) {
+        gk_buf_printf(&names, "%s%s", i ? ", " : "", q->def.trees[i].template_name);
+    }
+    status =
+        gk_fail(err, GK_PARSE, "--why '%.120s': a template's name stands before '{'; there are %s",
+                text, gk_buf_text(&names));
+    gk_buf_fini(&names);
+    return status;
+}
+
 /* Exit 0 for a legal config and for one that is explained to be illegal: both are answers. */
 static enum gk_status print_why(struct gk_cli *cli, const struct question *q, const char *text,
                                 struct gk_err *err)
 {
     struct gk_config config = {0};
     uint32_t tree = 0;
-    enum gk_status status = gk_config_from_text(&q->def, text, &config, &tree, err);
+    enum gk_status status = text[0] == '{' ? fail_bare(q, text, err) : GK_OK;
+    if (status != GK_OK) {
+        return status;
+    }
+    status = gk_config_from_text(&q->def, text, &config, &tree, err);
     if (status != GK_OK) {
         return gk_fail_in(err, status, "--why");
     }
