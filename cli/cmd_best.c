@@ -30,11 +30,65 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_cell_text(table, row, "config");
 }
 
+struct op_names {
+    const char *wanted;
+    bool found;
+    struct gk_json *names; /* an object: each name once */
+};
+
+static enum gk_status note_op(void *context, const struct gk_json *row, struct gk_err *err)
+{
+    struct op_names *ops = context;
+    const char *name = gk_json_get_string(row, "op", "");
+    ops->found |= strcmp(name, ops->wanted) == 0;
+    return gk_json_set_bool(ops->names, name, true) ? GK_OK
+                                                    : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static void note_catalog(struct gk_cli *cli, struct op_names *ops)
+{
+    const struct gk_catalog *catalog = gk_label_catalog(cli);
+    for (uint32_t i = 0; catalog && i < gk_catalog_op_count(catalog); i++) {
+        const struct gk_op_fields *fields = &gk_catalog_op(catalog, i)->fields;
+        ops->found |= strcmp(fields->op, ops->wanted) == 0;
+        (void)gk_json_set_bool(ops->names, fields->op, true); /* for a message */
+    }
+}
+
+/* "No picks yet" would hide a name that was mistyped: an op is one of the catalog or of the store.
+ */
+static enum gk_status check_op(struct gk_cli *cli, struct gk_client *client, const char *wanted,
+                               struct gk_err *err)
+{
+    struct op_names ops = {.wanted = wanted, .names = gk_json_new_object()};
+    enum gk_status status = GK_OK;
+    note_catalog(cli, &ops);
+    if (!ops.found) {
+        status = gk_client_pages(client, "best", gk_json_new_object(), "rows", note_op, &ops, err);
+    }
+    if (status == GK_OK && !ops.found) {
+        struct gk_buf names = {0};
+        void *cursor = NULL;
+        const char *key = NULL;
+        while (gk_json_next(ops.names, &cursor, &key)) {
+            gk_buf_printf(&names, "%s%s", names.size ? ", " : "", key);
+        }
+        status = gk_fail(err, GK_NOT_FOUND, "'%.100s' is no op; there are %s", wanted,
+                         names.size ? gk_buf_text(&names) : "none");
+        gk_buf_fini(&names);
+    }
+    gk_json_free(ops.names);
+    return status;
+}
+
 enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err)
 {
     static const char *const filters[] = {"arch", "gpu"};
     struct gk_client *client = NULL;
     enum gk_status status = gk_client_open(cli, &client, err);
+    if (status == GK_OK && cli->options.operand_count) {
+        status = check_op(cli, client, cli->options.operands[0], err);
+    }
     if (status == GK_OK) {
         struct gk_json *body = gk_json_new_object();
         if (cli->options.operand_count) {

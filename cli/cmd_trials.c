@@ -7,7 +7,9 @@
 
 static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row)
 {
-    (void)cli;
+    if (gk_options_has(&cli->options, "failed") && gk_trial_unrun(row)) {
+        return; /* the list without --failed has it, as parked */
+    }
     const char *failure = gk_json_get_string(row, "failure", "-");
     const char *message = gk_json_get_string(row, "message", "");
     int size = (int)strcspn(message, "\n");

@@ -81,6 +81,9 @@ enum gk_status gk_finish_output(struct gk_err *err);
 /* Loads the catalog of an op, family or kernel.json; all mistakes in err. */
 enum gk_status gk_load_catalog(const struct gk_cli *cli, const char *what,
                                struct gk_catalog **catalog_out, struct gk_err *err);
+/* Appends the text with control characters as \xNN: a name in a message must not move the cursor or
+ * set colors. keep_lines leaves line ends and tabs as they are. */
+void gk_put_plain(const char *text, bool keep_lines, struct gk_buf *out);
 /* "12.3 us", "4.56 ms": a time for people; "-" for one that is not positive. */
 void gk_time_text(double time_ns, char text_out[32]);
 /* "2 m", "3 h", "5 d" between two wall times. */

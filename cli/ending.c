@@ -20,6 +20,7 @@ struct reason {
 struct reasons {
     struct reason list[REASONS_MAX];
     uint32_t count;
+    int64_t unrun; /* taken back when the job was asked to finish: no failures */
 };
 
 static enum gk_status count_reason(void *context, const struct gk_json *row, struct gk_err *err)
@@ -27,6 +28,10 @@ static enum gk_status count_reason(void *context, const struct gk_json *row, str
     (void)err;
     struct reasons *reasons = context;
     const char *name = gk_json_get_string(row, "failure", "none");
+    if (gk_trial_unrun(row)) {
+        reasons->unrun++;
+        return GK_OK;
+    }
     if (strcmp(gk_json_get_string(row, "state", ""), "parked") == 0) {
         name = "parked";
     }
@@ -78,6 +83,10 @@ static enum gk_status load_reasons(struct gk_client *client, int64_t job, struct
 
 static void reasons_text(const struct reasons *reasons, int64_t job, struct gk_buf *out)
 {
+    if (reasons->unrun > 0) {
+        gk_buf_printf(out, "\n%" PRId64 " trial%s not run: the job was asked to finish before\n",
+                      reasons->unrun, reasons->unrun == 1 ? " was" : "s were");
+    }
     if (reasons->count == 0) {
         gk_buf_puts(out, "\nno failed trials\n");
         return;
@@ -116,6 +125,7 @@ static enum gk_status print_object(struct gk_cli *cli, const struct gk_winners *
         (void)gk_json_push(failures, one);
     }
     (void)gk_json_set(json, "failures", failures);
+    (void)gk_json_set_int(json, "not_run", reasons->unrun);
     if (export_path) {
         (void)gk_json_set_string(json, "export", export_path);
     }

@@ -207,7 +207,10 @@ int main(int argc, char **argv)
     enum gk_status status = command ? run_command(command, argc - 2, argv + 2, &cli, &err)
                                     : top_level(argc, argv, &err);
     if (status != GK_OK && err.text[0] != '\0') {
-        (void)fprintf(stderr, "gktune: %s\n", err.text);
+        struct gk_buf text = {0};
+        gk_put_plain(err.text, true, &text);
+        (void)fprintf(stderr, "gktune: %s\n", gk_buf_text(&text));
+        gk_buf_fini(&text);
         if (status == GK_USAGE && command) {
             (void)fprintf(stderr, "usage: gktune %s %s\n", command->name, command->usage);
         }

@@ -78,11 +78,8 @@ void gk_cell_time(struct gk_table *table, const struct gk_json *row, const char 
 
 #define LABEL_SIZE 512
 
-/* False if the op is unknown here, or is another one than when the problem was stored. */
-static bool label_of(struct gk_cli *cli, const char *canonical, char label_out[LABEL_SIZE])
+const struct gk_catalog *gk_label_catalog(struct gk_cli *cli)
 {
-    char name[GK_NAME_MAX];
-    struct gk_problem problem = {0};
     if (!cli->catalog && !cli->catalog_tried && cli->kernels_dir) {
         struct gk_diag diag; /* a broken catalog is told by the commands that need one */
         gk_diag_init(&diag);
@@ -92,7 +89,15 @@ static bool label_of(struct gk_cli *cli, const char *canonical, char label_out[L
         }
         gk_diag_fini(&diag);
     }
-    if (!cli->catalog || gk_problem_op_of(canonical, name, NULL) != GK_OK) {
+    return cli->catalog;
+}
+
+/* False if the op is unknown here, or is another one than when the problem was stored. */
+static bool label_of(struct gk_cli *cli, const char *canonical, char label_out[LABEL_SIZE])
+{
+    char name[GK_NAME_MAX];
+    struct gk_problem problem = {0};
+    if (!gk_label_catalog(cli) || gk_problem_op_of(canonical, name, NULL) != GK_OK) {
         return false;
     }
     const struct gk_op *op = gk_catalog_find(cli->catalog, name);
@@ -141,6 +146,12 @@ const struct gk_json *gk_job_of(const struct gk_json *reply)
 {
     const struct gk_json *job = gk_json_get(reply, "job");
     return gk_json_is(job, GK_JSON_OBJECT) ? job : reply;
+}
+
+bool gk_trial_unrun(const struct gk_json *trial)
+{
+    return strcmp(gk_json_get_string(trial, "state", ""), "parked") == 0 &&
+           strcmp(gk_json_get_string(trial, "failure", "none"), "none") == 0;
 }
 
 bool gk_job_ended(const struct gk_json *job)

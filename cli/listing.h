@@ -19,6 +19,9 @@ enum gk_status gk_listing(struct gk_cli *cli, struct gk_client *client, const ch
 void gk_cell_text(struct gk_table *table, const struct gk_json *row, const char *key);
 void gk_cell_int(struct gk_table *table, const struct gk_json *row, const char *key);
 void gk_cell_time(struct gk_table *table, const struct gk_json *row, const char *key);
+/* What the fields of problems are looked up in: the request's catalog, else the whole one, loaded
+ * at the first call; NULL if there is none that loads. Owned by cli. */
+const struct gk_catalog *gk_label_catalog(struct gk_cli *cli);
 /* Problem without its op and braces, for a column that stands beside the op's: fields in declared
  * order if the catalog knows the op as it was stored, else as in the stored text. */
 void gk_cell_problem(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row);
@@ -27,6 +30,8 @@ void gk_cell_ratio(struct gk_table *table, double over, double under);
 
 /* The job's object of a reply of `show` or `jobs`. */
 const struct gk_json *gk_job_of(const struct gk_json *reply);
+/* True for a trial that was parked without a failure: the job was asked to finish before it ran. */
+bool gk_trial_unrun(const struct gk_json *trial);
 /* True for done, failed and cancelled. */
 bool gk_job_ended(const struct gk_json *job);
 

@@ -83,11 +83,15 @@ static void make_room(struct gk_progress *progress)
 void gk_progress_note(struct gk_progress *progress, const char *format, ...)
 {
     va_list ap;
+    struct gk_err note;
+    struct gk_buf text = {0};
     make_room(progress);
     va_start(ap, format);
-    (void)vfprintf(stderr, format, ap);
+    (void)gk_vfail(&note, GK_OK, format, ap); /* bounded, as notes are */
     va_end(ap);
-    (void)fputc('\n', stderr);
+    gk_put_plain(note.text, true, &text);
+    (void)fprintf(stderr, "%s\n", gk_buf_text(&text));
+    gk_buf_fini(&text);
 }
 
 void gk_progress_end(struct gk_progress *progress)

@@ -61,6 +61,21 @@ enum gk_status gk_load_catalog(const struct gk_cli *cli, const char *what,
     return status;
 }
 
+void gk_put_plain(const char *text, bool keep_lines, struct gk_buf *out)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        bool line = *p == '\n' || *p == '\t';
+        if ((*p < 0x20 && !(line && keep_lines)) || *p == 0x7F) {
+            gk_buf_printf(out, "\\x%02x", *p);
+        } else if (*p == 0xC2 && p[1] >= 0x80 && p[1] <= 0x9F) { /* U+0080 to U+009F */
+            gk_buf_printf(out, "\\xc2\\x%02x", p[1]);
+            p++;
+        } else {
+            gk_buf_putc(out, (char)*p);
+        }
+    }
+}
+
 void gk_time_text(double time_ns, char text_out[32])
 {
     static const struct {

@@ -1,5 +1,6 @@
 /* Aligned tables: see table.h. Widths are counted in characters, not bytes (UTF-8). */
 #include "cli/table.h"
+#include "cli/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,12 @@ void gk_table_cell(struct gk_table *table, const char *format, ...)
         text = NULL;
     }
     va_end(ap);
+    if (text) {
+        struct gk_buf plain = {0};
+        gk_put_plain(text, false, &plain);
+        free(text);
+        text = gk_buf_detach(&plain);
+    }
     add_cell(table, text);
 }
 

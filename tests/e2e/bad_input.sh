@@ -105,6 +105,13 @@ kernel never 'BLOCK <= dev.threads_block_max' 'BLOCK < 1' 'block_fits'
 kernel fields_overflow 'BLOCK <= dev.threads_block_max' 'n * 9223372036854775807 > 0' 'overflow'
 kernel unknown_key '"options"' '"optoins"' 'optoins'
 
+for action in check prune "backup $TMP/copy.db"; do
+  # shellcheck disable=SC2086  # words on purpose
+  expect 2 "does not exist" "db $action" "$BIN/gktune" db $action
+done
+expect 2 "line 1, column" "why that does not parse" "$BIN/gktune" space gemm --shape M=16,N=16,K=16 --arch emu:sm_80 --why '{bad'
+expect 2 "gemm_mma" "why without a template" "$BIN/gktune" space gemm --shape M=16,N=16,K=16 --arch emu:sm_80 --why '{}'
+
 # the state folder
 keep_state=1
 if [ "$(id -u)" != 0 ]; then
@@ -129,6 +136,12 @@ expect 2 "$TMP/two" "second daemon" "$BIN/gktuned" --state "$TMP/two"
 expect 0 "no open jobs" "the first one still serves" "$BIN/gktune" jobs --state "$TMP/two"
 kill "$first" 2>/dev/null
 wait "$first" 2>/dev/null
+
+expect 2 "gemm" "best of an unknown op" "$BIN/gktune" best nope --state "$TMP/two"
+expect 0 "no picks yet" "best of a known op" "$BIN/gktune" best gemm --state "$TMP/two"
+"$BIN/gktune" db check --state "$TMP/two" >"$TMP/out" || bad "db check: exit status $?"
+grep -q '^0 trials checked: the store is whole$' "$TMP/out" || bad "db check prints $(cat "$TMP/out")"
+expect 2 'r\x1b[31m' "control characters" "$BIN/gktune" $'r\x1b[31m'
 
 # duplicates are merged and said
 row '{"M":[16,16,32],"N":16,"K":16}' >"$TMP/dup.json"
