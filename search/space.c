@@ -143,12 +143,61 @@ static bool reads_base_only(const struct gk_tree *tree, const struct gk_rule *ru
     return true;
 }
 
-/* Appends which constraint of the tree cut most. */
+/* Work of one look for a culprit: about a second. A space that needs more gets the plainer answer.
+ */
+#define CULPRIT_STEPS (UINT64_C(1) << 26)
+
+static enum gk_status stop_at_first(void *context, const uint8_t *digits, struct gk_err *err)
+{
+    (void)digits;
+    (void)err;
+    *(bool *)context = true;
+    return GK_END;
+}
+
+/* Whether no config is legal with the derived names and this constraint alone. False also when that
+ * cannot be told: an expression fails without the guards before it, or the steps are used up. */
+static bool refuses_all(const struct gk_tree *tree, uint32_t number, struct gk_rule *rules,
+                        struct walk_result *scratch, uint64_t *steps)
+{
+    struct gk_tree alone = *tree;
+    bool found = false;
+    struct walk_leaf leaf = {stop_at_first, &found};
+    alone.rules = rules;
+    alone.rule_count = 0;
+    for (uint32_t i = 0; i <= number; i++) {
+        if (i == number || !tree->rules[i].is_constraint) {
+            rules[alone.rule_count++] = tree->rules[i];
+        }
+    }
+    return walk_tree(&alone, &leaf, scratch, steps, NULL) == GK_OK && !found;
+}
+
+/* The first constraint that refuses every config by itself: the one to change something about,
+ * while one that cut more may only have come first. RULE_NONE if there is none. */
+static uint32_t find_culprit(const struct gk_tree *tree)
+{
+    uint32_t culprit = RULE_NONE;
+    uint64_t steps = GK_SPACE_STEPS_MAX - CULPRIT_STEPS;
+    struct gk_rule *rules = calloc(tree->rule_count + 1, sizeof rules[0]);
+    struct walk_result scratch = {.cut = calloc(tree->rule_count + 1, sizeof scratch.cut[0])};
+    for (uint32_t i = 0; rules && scratch.cut && i < tree->rule_count && culprit == RULE_NONE;
+         i++) {
+        if (tree->rules[i].is_constraint && refuses_all(tree, i, rules, &scratch, &steps)) {
+            culprit = i;
+        }
+    }
+    free(rules); /* without memory the plainer answer is given */
+    free(scratch.cut);
+    return culprit;
+}
+
+/* Appends which constraint of the tree refuses all, else which cut most. */
 static void show_reason(struct gk_buf *buf, const struct gk_tree *tree,
                         const struct walk_result *result)
 {
-    uint32_t worst = RULE_NONE;
-    for (uint32_t i = 0; i < tree->rule_count; i++) {
+    uint32_t culprit = find_culprit(tree), worst = culprit;
+    for (uint32_t i = 0; culprit == RULE_NONE && i < tree->rule_count; i++) {
         if (result->cut[i] && (worst == RULE_NONE || result->cut[i] > result->cut[worst])) {
             worst = i;
         }
@@ -158,7 +207,8 @@ static void show_reason(struct gk_buf *buf, const struct gk_tree *tree,
     }
     const struct gk_rule *rule = &tree->rules[worst];
     gk_buf_printf(buf, "; %s: constraint %s (%s) cut %" PRIu64 " of %" PRIu64, tree->template_name,
-                  rule->name, gk_expr_text(rule->expr), result->cut[worst], result->raw);
+                  rule->name, gk_expr_text(rule->expr),
+                  worst == culprit ? result->raw : result->cut[worst], result->raw);
     if (reads_base_only(tree, rule)) {
         gk_expr_show_values(rule->expr, tree->base, buf);
     }

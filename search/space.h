@@ -28,7 +28,7 @@ struct gk_space_reject { /* how often a constraint was the one that said no */
 /* `def` is borrowed and must outlive the space. GK_LIMIT names the count that was passed; GK_RANGE
  * when a rule overflows or divides by zero in a config that every constraint declared before it
  * allows (names template, rule, config); GK_INPUT when no config is legal (names, per template, the
- * constraint that cut most). */
+ * first constraint that refuses every config by itself, else the one that cut most). */
 enum gk_status gk_space_create(const struct gk_space_def *def, struct gk_space **space_out,
                                struct gk_err *err);
 void gk_space_destroy(struct gk_space *space);

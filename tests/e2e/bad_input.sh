@@ -41,6 +41,7 @@ shapes empty_value "$(row '{"M":[],"N":16,"K":16}')"
 shapes duplicate_key "$(row '{"M":16,"M":17,"N":16,"K":16}')"
 shapes not_utf8 '{"op":"gemm","shapes":[{"M":16,"N":16,"K":16,"dtype":"\xff\xfe"}]}' 'UTF-8'
 shapes unserved "$(row '{"M":16,"N":16,"K":16,"dtype":"e4m3"}')" 'dtype_16_bit'
+shapes too_big "$(row '{"M":1073741824,"N":1073741824,"K":1073741824}')" 'constraint grid_x'
 shapes bad_constraint "$(row '{"M":16,"N":16,"K":16,"lda":3}')" 'lda_row'
 list=$(seq -s, 1 200)
 shapes product "$(row "{\"M\":[$list],\"N\":[$list],\"K\":16}")" '10,000'
