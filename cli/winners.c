@@ -84,6 +84,12 @@ static bool same(const struct gk_json *a, const struct gk_json *b, const char *k
 
 const struct gk_json *gk_winners_pick(const struct gk_winners *winners, const struct gk_json *task)
 {
+    /* The store may keep a pick of an earlier job, even of an earlier kernel: it is not this job's.
+     */
+    const char *state = gk_json_get_string(task, "state", "");
+    if (strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0) {
+        return NULL;
+    }
     for (size_t i = 0; i < gk_json_count(winners->picks); i++) {
         const struct gk_json *pick = gk_json_at(winners->picks, i);
         if (same(pick, task, "problem") && same(pick, task, "arch") && same(pick, task, "gpu")) {

@@ -219,6 +219,8 @@ struct gk_op {
     struct gk_expr *flops, *bytes;
     struct gk_launch_def reference; /* its args may be RESULT */
     bool has_reference;
+    struct gk_hash
+        meaning; /* of what a verified result stands for; part of every template's hash */
     uint32_t exact_outputs; /* bit i: tensor i is compared bit for bit */
     struct gk_tolerance tolerance[GK_TENSORS_MAX];
     struct gk_expr *exact_when; /* NULL: no exact rung */

@@ -187,8 +187,12 @@ void gk_template_read(struct gk_reader *r, const struct gk_json *json, const str
                       const struct gk_reach *reach, struct gk_template *t);
 void gk_template_fini(struct gk_template *t);
 /* Identity: see docs/formats.md. `tokens` are those of each launch. */
-enum gk_status gk_template_hash(const struct gk_json *json, const struct gk_template *t,
-                                struct gk_hash *hash_out, struct gk_err *err);
+enum gk_status gk_template_hash(const struct gk_json *json, const struct gk_op *op,
+                                const struct gk_template *t, struct gk_hash *hash_out,
+                                struct gk_err *err);
+/* What "verified" means for this op: tensors, reference with its tokens, tolerance, exact rung. */
+enum gk_status gk_op_hash(const struct gk_json *json, const struct gk_op *op,
+                          struct gk_hash *hash_out, struct gk_err *err);
 
 void gk_map_fini(struct gk_tensor_map *map);
 void gk_maps_read(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,

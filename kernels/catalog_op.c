@@ -400,6 +400,11 @@ void gk_op_read_checks(struct gk_reader *r, const struct gk_json *json,
     gk_op_read_reference(r, json, reach, op);
     read_tolerance(r, json, op);
     gk_op_read_exact(r, json, op);
+    struct gk_err err = {0};
+    enum gk_status status = gk_op_hash(json, op, &op->meaning, &err);
+    if (status != GK_OK) {
+        gk_reader_fail(r, NULL, status, "%s", err.text);
+    }
 }
 
 void gk_op_free(struct gk_op *op)

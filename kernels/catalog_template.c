@@ -555,7 +555,7 @@ void gk_template_read(struct gk_reader *r, const struct gk_json *json, const str
     gk_macros_check(r, op, t);
     if (r->errors == before) {
         struct gk_err err = {0};
-        enum gk_status status = gk_template_hash(json, t, &t->hash, &err);
+        enum gk_status status = gk_template_hash(json, op, t, &t->hash, &err);
         if (status != GK_OK) {
             gk_reader_fail(r, NULL, status, "%s", err.text);
         }

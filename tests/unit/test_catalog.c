@@ -349,7 +349,8 @@ static void identity_is_what_the_page_says(void **state)
         {"deep/element.cuh", "a * x", "x * a", false},
         {"deep/element.cuh", "#pragma once", "// one\n#pragma once", true},
         {"deep/element.cuh", "#pragma once", "#pragma once\n#define A 1\n", false},
-        {"reference.cu", "a * x", "x * a", true},
+        {"reference.cu", "a * x", "x * a", false}, /* "verified" meant something else */
+        {"reference.cu", "a * x", "a /* twice */ * x", true},
         {"op.json", "elements: moves", "elements, moves", true},
         {"scale_plain.kernel.json", "64,", "32, 64,", true},
         {"scale_plain.kernel.json", "less than one block of work", "no work", true},

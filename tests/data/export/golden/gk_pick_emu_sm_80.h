@@ -4,7 +4,7 @@
  * EMULATED: rows were chosen by modelled times of an emulated device, not measured on a GPU. They are
  * verified results of the same code, but not a statement about any GPU's speed.
  *
- * Policy cold-graph. 1 row of emu-8sm. Templates: pick_vec (65f33998bcbe).
+ * Policy cold-graph. 1 row of emu-8sm. Templates: pick_vec (66d24bc13f3f).
  * What was measured stands in gk_pick_emu_sm_80.evidence.json, sources in src/.
  *
  *   struct gk_pick_problem p;
