@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# What every command prints with --json, and what an export writes, is what schemas/ says.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+validate() { "$SRC/tests/support/validate.py" "$@" >"$TMP/why" 2>&1 || bad "$*: $(head -n 5 "$TMP/why")"; }
+printed() { # name in the schema, words of the command...
+  local name=$1
+  shift
+  "$BIN/gktune" "$@" --json >"$TMP/out" 2>"$TMP/err" || bad "$*: $(cat "$TMP/err")"
+  python3 - "$name" "$TMP/out" >"$TMP/$name.jsonl" <<'PY' || bad "$* --json is no JSON"
+import json, sys
+name, path = sys.argv[1:]
+text = open(path).read()
+outputs = [json.loads(line) for line in text.splitlines()] if name == "watch" else [json.loads(text)]
+for output in outputs:
+    print(json.dumps({"command": name, "output": output}))
+PY
+  [ -s "$TMP/$name.jsonl" ] || bad "$* --json printed nothing"
+  validate --lines "$SRC/schemas/cli.schema.json" "$TMP/$name.jsonl"
+  commands=$((commands + 1))
+}
+commands=0
+printf '{"op":"gemm","shapes":[{"M":16,"N":[32,64],"K":32}]}' >"$TMP/shapes.json"
+printed run run gemm --shapes "$TMP/shapes.json" --device mock --budget 4 --seed 1 --export "$TMP/x"
+printed submit submit gemm --shapes "$TMP/shapes.json" --arch mock-sm_80 --budget 2
+printed jobs jobs --all
+printed show show 1
+printed watch watch 1
+printed best best gemm
+printed trials trials 1
+printed workers workers
+printed kernels kernels gemm
+printed pause pause 2
+printed resume resume 2
+printed cancel cancel 2
+printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --count
+printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --list
+printed doctor doctor
+printed version version
+printed db_check db check
+printed export export gemm --arch mock-sm_80 --format json --out "$TMP/j"
+validate "$SRC/schemas/export.schema.json" "$TMP"/x/*.evidence.json "$TMP"/j/gk_gemm_mock_sm_80.json
+# The schema can say no: a member too many, a kind that there is not.
+printf '{"command":"version","output":{"version":"1","protocol":1,"protocol_min":1,"more":1}}\n{"command":"jobs","output":{"jobs":[{}]}}\n{"command":"nothing","output":{}}\n' >"$TMP/bad.jsonl"
+validate --lines --invalid "$SRC/schemas/cli.schema.json" "$TMP/bad.jsonl"
+finish "$commands commands"
