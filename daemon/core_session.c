@@ -30,7 +30,8 @@ enum gk_status session_end(struct gk_core *core, struct session *session, bool s
                                               said_bye ? "gone" : "lost", err);
     for (uint32_t i = core->lease_count; status == GK_OK && i-- > 0;) {
         struct lease *lease = &core->leases[i];
-        if (lease->session != session->id) {
+        /* A lease that is lost may end its task, and with it leases behind this place. */
+        if (i >= core->lease_count || lease->session != session->id) {
             continue;
         }
         lease->session = 0;
@@ -118,7 +119,8 @@ static enum gk_status settle_held(struct gk_core *core, struct session *session,
     }
     for (uint32_t i = core->lease_count; i-- > 0;) {
         struct lease *lease = &core->leases[i];
-        if (lease->worker == session->worker && lease->session != session->id) {
+        if (i < core->lease_count && /* as in session_end */
+            lease->worker == session->worker && lease->session != session->id) {
             lease->session = 0;
             enum gk_status status =
                 lease_lost(core, lease, lease->started, "the worker came back without it", err);

@@ -24,8 +24,8 @@
 #include "daemon/lock.h"
 
 #define MESSAGES_A_TICK 256
-#define IDLE_CHECKPOINT_NS                                                                         \
-    (UINT64_C(2) * 1000000000) /* nothing came for so long: the WAL moves into the file */
+#define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
+#define STORE_RETRY_NS     UINT64_C(1000000000) /* between two tries while the disk is full */
 
 struct shell {
     const struct gk_shell_options *options;
@@ -180,12 +180,18 @@ static void finish_tick(struct shell *shell)
     }
     if (status != GK_OK) {
         store_failed(shell, status, &err);
-        return;
+        next = now + STORE_RETRY_NS;
+    } else {
+        flush(shell);
     }
-    flush(shell);
+    if (shell->result != GK_OK) {
+        return; /* the loop is ending, and there may be no core any more */
+    }
     if (gk_core_wants_stop(shell->core)) {
         end(shell, GK_OK, NULL);
     }
+    /* Also after a tick that was not stored: with nobody sending, only the timer sees that there is
+     * room again. */
     uint64_t wait_ms = next > now ? (next - now) / 1000000 + 1 : 1;
     (void)uv_timer_start(&shell->timer, on_timer, wait_ms, 0); /* the handle is valid */
 }
@@ -218,7 +224,9 @@ static void on_timer(uv_timer_t *timer)
             store_failed(shell, status, &err);
         }
     }
-    finish_tick(shell);
+    if (shell->result == GK_OK) {
+        finish_tick(shell);
+    }
     shell->busy_ns += now_ns(shell) - start;
 }
 

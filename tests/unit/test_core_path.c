@@ -328,6 +328,32 @@ static void test_two_workers_one_result(void **state)
     rig_close(&two);
 }
 
+/* The fence: a live lease is its holder's alone. What another session says of it changes nothing.
+ */
+static void test_result_of_another(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *holder = rig_connect(&rig, "s1", "emu:sm_80", 4);
+    int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    struct rig_worker *thief = rig_connect(&rig, "s2", "emu:sm_90a", 4);
+    assert_true(holder->lease_count > 0);
+    uint32_t held = gk_core_counters(rig.core).held_leases;
+    thief->leases[0] = gk_json_copy(holder->leases[0]);
+    thief->lease_count = 1;
+    (void)rig_answer(&rig, thief, 0);
+    assert_int_equal(thief->acks_stale, 1);
+    assert_int_equal(gk_core_counters(rig.core).held_leases, held);
+    while (thief->lease_count > 0) {
+        rig_forget(thief, 0);
+    }
+    (void)rig_work(&rig, 1000);
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    assert_int_equal(holder->acks_stale, 0);
+    rig_close(&rig);
+}
+
 static const char *job_verb(struct rig *rig, const char *verb, int64_t job)
 {
     struct gk_json *body = gk_json_new_object();
@@ -503,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_nothing_verified),
         cmocka_unit_test(test_reconnect_keeps),
         cmocka_unit_test(test_lost_worker_and_stale),
+        cmocka_unit_test(test_result_of_another),
         cmocka_unit_test(test_duplicate),
         cmocka_unit_test(test_attempt_cap),
         cmocka_unit_test(test_queued_losses_do_not_count),
