@@ -113,6 +113,33 @@ static void ternary_values(void **state)
     }
 }
 
+/* The exact rung has a generator of its own: with the wrong one its sums would not be exact. */
+static void exact_has_its_own(void **state)
+{
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
+    struct gk_op *op = calloc(1, sizeof *op);
+    float values[8 + 99 * 64 + 50];
+    struct gk_err err = {0};
+    (void)state;
+    assert_true(plan && tensor && op);
+    make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
+    tensor->exact.kind = GK_GEN_TERNARY;
+    tensor->exact.series_field = -1;
+    for (int exact = 0; exact < 2; exact++) {
+        int whole = 0;
+        assert_int_equal(gk_generate(plan, 0, 1, exact == 1, (unsigned char *)values, &err), GK_OK);
+        for (size_t i = 8; i < GK_ARRAY_COUNT(values); i++) {
+            bool inside = (i - 8) % 64 < 50;
+            whole += inside && (values[i] == -1 || values[i] == 0 || values[i] == 1) ? 1 : 0;
+        }
+        assert_int_equal(whole, exact ? 5000 : 0);
+    }
+    free(plan);
+    free(tensor);
+    free(op);
+}
+
 static void places(void **state)
 {
     struct gk_plan_tensor tensor = {
@@ -128,7 +155,9 @@ static void places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(quantiles), cmocka_unit_test(normal_values),
-                                       cmocka_unit_test(ternary_values), cmocka_unit_test(places)};
+                                       cmocka_unit_test(ternary_values),
+                                       cmocka_unit_test(exact_has_its_own),
+                                       cmocka_unit_test(places)};
     struct gk_err err = {0};
     return gk_hash_setup(&err) == GK_OK ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }
