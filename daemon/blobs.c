@@ -12,7 +12,7 @@
 
 #define PIECE_MAX    (256u << 10)
 #define UPLOADS_MAX  8  /* blobs that are being sent at the same time */
-#define CATALOGS_MAX 32 /* bundles of open jobs; a catalog takes some 100 KB */
+#define CATALOGS_MAX 256 /* bundles met since the start; a catalog takes some 100 KB */
 
 struct upload {
     struct gk_hash hash;

@@ -291,11 +291,13 @@ static enum gk_status started_message(struct gk_core *core, struct session *sess
     bool run = strcmp(gk_json_get_string(message->body, "phase", ""), "run") == 0;
     bool modelled = session->devices[lease->device].props.modelled;
     uint64_t run_s = modelled ? RUN_MODELLED_S : RUN_S;
-    /* Twice what the worker enforces itself: this is for a worker that hangs. */
-    uint64_t seconds = lease->is_final ? 2 * (FINAL_BUDGET_S + run_s + COMPILE_S)
-                       : run           ? 2 * run_s
-                                       : 2 * (COMPILE_S + run_s);
     lease->started = true;
+    if (!run && !lease->is_final) {
+        return GK_OK; /* it may wait for a compile slot and for the device: queueing never times out
+                       */
+    }
+    /* Twice what the worker enforces itself: this is for a worker that hangs. */
+    uint64_t seconds = lease->is_final ? 2 * (FINAL_BUDGET_S + run_s + COMPILE_S) : 2 * run_s;
     lease->deadline_ns = core->now_ns + seconds * SECOND_NS;
     return GK_OK;
 }
