@@ -432,6 +432,7 @@ static void report_pass(struct worker *worker, struct lease *lease)
     struct gk_json *body = gk_json_new_object();
     struct gk_json *samples = gk_json_new_array(), *failed = gk_json_new_array();
     bool good = body && samples && failed;
+    lease->last_said = is_last(worker, lease);
     for (uint32_t i = 0; i < lease->unit_count; i++) {
         good = good && add_unit(samples, failed, &lease->units[i]);
     }
@@ -439,7 +440,7 @@ static void report_pass(struct worker *worker, struct lease *lease)
     good = gk_json_set(body, "failed", failed) && good;
     good = good && gk_json_set_int(body, "pass", lease->pass) &&
            gk_json_set_string(body, "record_kind", "pass") &&
-           gk_json_set_bool(body, "last", is_last(worker, lease));
+           gk_json_set_bool(body, "last", lease->last_said);
     if (!good) {
         gk_json_free(body);
         session_release(worker, lease->token, "out of memory");
@@ -514,7 +515,7 @@ void lease_acknowledged(struct worker *worker, struct lease *lease, bool go_on)
     if (!lease->is_final || lease->state != LEASE_WAIT_ACK) {
         return;
     }
-    if (!go_on || is_last(worker, lease)) {
+    if (!go_on || lease->last_said) {
         struct bench *bench = &worker->benches[lease->device];
         lease_drop(worker, lease);
         bench_advance(bench);

@@ -94,7 +94,8 @@ struct lease {
     char *op, *problem;
     struct bundle *bundle;
     enum lease_state state;
-    bool started_compile, cancelled;
+    bool
+        last_said; /* final round: what the last RESULT said of going on; time must not change it */
     struct compile_task *reference;
     struct unit *units;
     uint32_t unit_count;
