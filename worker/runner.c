@@ -206,6 +206,10 @@ static enum gk_status prepare_launch(const struct gk_plan *plan, uint32_t index,
     memcpy(launch->cluster, planned->cluster, sizeof launch->cluster);
     launch->smem_bytes = planned->smem_bytes;
     launch->regs = loaded->regs[index];
+    launch->cooperative = planned->def->cooperative;
+    launch->pdl = planned->def->pdl;
+    launch->nonportable_cluster = planned->def->nonportable_cluster;
+    launch->carveout = planned->carveout;
     launch->arg_count = planned->arg_count;
     for (uint32_t i = 0; i < planned->arg_count; i++) {
         uint64_t bits = 0;
