@@ -26,6 +26,17 @@ static const char *const failure_names[] = {
 #undef FAILURE_NAME
 };
 
+static const char *const mark_names[] = {
+#define MARK_NAME(name, text) text,
+    GK_MARK_MAP(MARK_NAME)
+#undef MARK_NAME
+};
+
+const char *gk_mark_name(enum gk_mark mark)
+{
+    return (size_t)mark < GK_ARRAY_COUNT(mark_names) ? mark_names[mark] : "unknown_mark";
+}
+
 const char *gk_stage_name(enum gk_stage stage)
 {
     return (size_t)stage < GK_ARRAY_COUNT(stage_names) ? stage_names[stage] : "unknown_stage";
@@ -66,6 +77,7 @@ void gk_record_init(struct gk_record *record)
     memset(record, 0, sizeof *record);
     record->stage = GK_STAGE_RENDER;
     record->failure = GK_FAILURE_NONE;
+    record->gpu_verify_ns = record->gpu_measure_ns = -1;
 }
 
 void gk_record_fini(struct gk_record *record)
@@ -183,6 +195,22 @@ static bool set_lists(struct gk_json *json, const struct gk_record *record)
     return true;
 }
 
+static struct gk_json *marks_to_json(uint32_t marks)
+{
+    struct gk_json *list = gk_json_new_array();
+    bool good = list != NULL;
+    for (uint32_t i = 0; i < GK_MARK_COUNT; i++) {
+        if (marks >> i & 1) {
+            good = good && gk_json_push(list, gk_json_new_string(mark_names[i]));
+        }
+    }
+    if (!good) {
+        gk_json_free(list);
+        return NULL;
+    }
+    return list;
+}
+
 struct gk_json *gk_record_to_json(const struct gk_record *record)
 {
     char code_id[GK_HASH_TEXT_SIZE];
@@ -200,6 +228,11 @@ struct gk_json *gk_record_to_json(const struct gk_record *record)
         gk_json_set_real(json, "compile_ns", record->compile_ns) &&
         gk_json_set_real(json, "verify_ns", record->verify_ns) &&
         gk_json_set_real(json, "measure_ns", record->measure_ns) &&
+        (record->gpu_verify_ns < 0 ||
+         gk_json_set_real(json, "gpu_verify_ns", record->gpu_verify_ns)) &&
+        (record->gpu_measure_ns < 0 ||
+         gk_json_set_real(json, "gpu_measure_ns", record->gpu_measure_ns)) &&
+        (record->marks == 0 || gk_json_set(json, "marks", marks_to_json(record->marks))) &&
         (gk_hash_is_zero(&record->code_id) || gk_json_set_string(json, "code_id", code_id)) &&
         (!record->counts || gk_json_set(json, "counts", gk_json_copy(record->counts))) &&
         (!record->environment ||
@@ -416,6 +449,25 @@ static enum gk_status lists_from_json(const struct gk_json *json, struct gk_reco
     return status;
 }
 
+static enum gk_status marks_from_json(const struct gk_json *list, uint32_t *marks_out,
+                                      struct gk_err *err)
+{
+    uint32_t marks = 0;
+    for (size_t i = 0; i < gk_json_count(list); i++) {
+        const char *name = gk_json_string(gk_json_at(list, i), "");
+        uint32_t mark = 0;
+        while (mark < GK_MARK_COUNT && strcmp(mark_names[mark], name) != 0) {
+            mark++;
+        }
+        if (mark == GK_MARK_COUNT) {
+            return gk_fail(err, GK_INPUT, "record: no such mark: '%s'", name);
+        }
+        marks |= 1u << mark;
+    }
+    *marks_out = marks;
+    return GK_OK;
+}
+
 static enum gk_status costs_from_json(const struct gk_json *json, struct gk_record *record,
                                       struct gk_err *err)
 {
@@ -433,6 +485,18 @@ static enum gk_status costs_from_json(const struct gk_json *json, struct gk_reco
         return status;
     }
     record->input_set = (uint32_t)input_set;
+    if (gk_json_get(json, "gpu_verify_ns")) {
+        status = need_real(json, "gpu_verify_ns", 0, &record->gpu_verify_ns, where, err);
+    }
+    if (status == GK_OK && gk_json_get(json, "gpu_measure_ns")) {
+        status = need_real(json, "gpu_measure_ns", 0, &record->gpu_measure_ns, where, err);
+    }
+    if (status == GK_OK) {
+        status = marks_from_json(gk_json_get(json, "marks"), &record->marks, err);
+    }
+    if (status != GK_OK) {
+        return status;
+    }
     if (gk_json_get(json, "code_id")) {
         const char *hex = NULL;
         status = gk_json_need_string(json, "code_id", GK_HASH_TEXT_SIZE - 1, &hex, where, err);
@@ -472,9 +536,10 @@ enum gk_status gk_record_from_json(const struct gk_json *json, struct gk_record 
                                    struct gk_err *err)
 {
     static const char *const known[] = {
-        "stage",      "failure",    "message", "modelled",  "time_ns",        "plan_ns",
-        "samples_ns", "kernels",    "rungs",   "input_set", "compile_cached", "compile_ns",
-        "verify_ns",  "measure_ns", "code_id", "counts",    "environment"};
+        "stage",          "failure",     "message",       "modelled",       "time_ns",
+        "plan_ns",        "samples_ns",  "kernels",       "rungs",          "input_set",
+        "compile_cached", "compile_ns",  "verify_ns",     "measure_ns",     "code_id",
+        "counts",         "environment", "gpu_verify_ns", "gpu_measure_ns", "marks"};
     struct gk_record *record = malloc(sizeof *record); /* 10 KB: kept off small stacks */
     enum gk_status status = GK_OK;
     if (!record) {

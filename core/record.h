@@ -74,6 +74,23 @@ bool gk_stage_from_name(const char *name, enum gk_stage *stage_out);
 const char *gk_failure_name(enum gk_failure failure);
 bool gk_failure_from_name(const char *name, enum gk_failure *failure_out);
 
+/* What a reader of a time has to know. Text travels and is stored: append, never rename. */
+#define GK_MARK_MAP(X)                                                                             \
+    X(ONE_SAMPLE, "one_sample") /* far slower than the best: sampled once */                       \
+    X(UNSTABLE, "unstable")     /* the samples' interval did not close within the cap */           \
+    X(THROTTLED, "throttled")   /* more samples were throttled than may be dropped */              \
+    X(NEAR_FLOOR, "near_floor") /* within 1.05 of the device's floor */                            \
+    X(L2_CARRIED, "l2_carried") /* slower with twice the sets: the slower time counts */
+
+enum gk_mark {
+#define GK_MARK_ENUM(name, text) GK_MARK_##name,
+    GK_MARK_MAP(GK_MARK_ENUM)
+#undef GK_MARK_ENUM
+        GK_MARK_COUNT
+};
+
+const char *gk_mark_name(enum gk_mark mark);
+
 #define GK_LAUNCHES_MAX       8
 #define GK_RUNGS_MAX          24
 #define GK_SAMPLES_MAX        256
@@ -117,7 +134,10 @@ struct gk_record {
     uint32_t rung_count;
     uint32_t input_set; /* 0..3: which seeded input set the trial met */
     bool compile_cached;
-    double compile_ns, verify_ns, measure_ns; /* what it cost */
+    double compile_ns, verify_ns, measure_ns; /* what it cost, by the clock on the wall */
+    /* Of that, time in kernels of the candidate; -1: the device does not tell. */
+    double gpu_verify_ns, gpu_measure_ns;
+    uint32_t marks; /* bit GK_MARK_x */
     struct gk_hash
         code_id; /* of the code sections and evaluated launches: equal ids are measured once */
     struct gk_json *counts;      /* emulated device: sectors, wavefronts, ... ; NULL else; owned */
@@ -126,7 +146,7 @@ struct gk_record {
 };
 
 void gk_record_init(
-    struct gk_record *record); /* stage RENDER, failure NONE, everything else empty */
+    struct gk_record *record); /* stage RENDER, failure NONE, nothing known of the rest */
 void gk_record_fini(struct gk_record *record);
 /* Sets failure and message at the stage; message is formatted and bounded. */
 void gk_record_fail(struct gk_record *record, enum gk_stage stage, enum gk_failure failure,

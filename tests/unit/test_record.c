@@ -147,6 +147,9 @@ static void random_record(struct gk_prng *prng, struct gk_record *r)
     r->compile_ns = any_time(prng);
     r->verify_ns = any_time(prng);
     r->measure_ns = any_time(prng);
+    r->gpu_verify_ns = gk_prng_below(prng, 2) ? any_time(prng) : -1;
+    r->gpu_measure_ns = gk_prng_below(prng, 2) ? any_time(prng) : -1;
+    r->marks = (uint32_t)gk_prng_below(prng, 1u << GK_MARK_COUNT);
     if (gk_prng_below(prng, 2)) {
         for (int i = 0; i < GK_HASH_SIZE; i++) {
             r->code_id.bytes[i] = (uint8_t)gk_prng_u32(prng);
@@ -195,6 +198,8 @@ static void assert_same(const struct gk_record *a, const struct gk_record *b)
     assert_int_equal(a->compile_cached, b->compile_cached);
     assert_true(a->compile_ns == b->compile_ns && a->verify_ns == b->verify_ns &&
                 a->measure_ns == b->measure_ns);
+    assert_true(a->gpu_verify_ns == b->gpu_verify_ns && a->gpu_measure_ns == b->gpu_measure_ns);
+    assert_int_equal(a->marks, b->marks);
     assert_true(gk_hash_equal(&a->code_id, &b->code_id));
     assert_int_equal(a->counts == NULL, b->counts == NULL);
     assert_true(!a->counts || gk_json_equal(a->counts, b->counts));
