@@ -9,9 +9,23 @@
 #include "worker/device.h"
 #include "worker/emu/emu.h"
 
+struct graph_item { /* a launch, or a fill where kernel is NULL */
+    struct gk_device_kernel *kernel;
+    struct gk_device_launch launch;
+    uint64_t address, size;
+    unsigned char pattern[8];
+    uint32_t pattern_bytes;
+};
+
+struct gk_device_graph {
+    struct graph_item *items;
+    uint32_t count, room;
+};
+
 struct emu_device {
     struct gk_device base; /* first: pointers are converted */
     struct gk_emu *emu;
+    struct gk_device_graph *recording; /* NULL: launches and fills run */
 };
 
 static struct gk_emu *emu_of(struct gk_device *device)
@@ -42,9 +56,84 @@ static enum gk_status emu_read(struct gk_device *device, uint64_t address, void 
     return gk_emu_read(emu_of(device), address, bytes, size, err);
 }
 
+static enum gk_status emu_copy(struct gk_device *device, uint64_t to, uint64_t from, uint64_t size,
+                               struct gk_err *err)
+{
+    unsigned char *bytes = malloc((size_t)size + 1);
+    if (!bytes) {
+        return gk_fail(err, GK_NOMEM, "out of memory for %" PRIu64 " bytes", size);
+    }
+    enum gk_status status = gk_emu_read(emu_of(device), from, bytes, size, err);
+    if (status == GK_OK) {
+        status = gk_emu_write(emu_of(device), to, bytes, size, err);
+    }
+    free(bytes);
+    return status;
+}
+
+/* ------------------------------------------------------------------ recordings */
+
+static struct graph_item *graph_add(struct gk_device_graph *graph, struct gk_err *err)
+{
+    if (graph->count == graph->room) {
+        uint32_t room = graph->room ? 2 * graph->room : 16;
+        struct graph_item *items = realloc(graph->items, room * sizeof *items);
+        if (!items) {
+            (void)gk_fail(err, GK_NOMEM, "out of memory for a recording of %" PRIu32 " pieces",
+                          graph->count);
+            return NULL;
+        }
+        graph->items = items;
+        graph->room = room;
+    }
+    memset(&graph->items[graph->count], 0, sizeof *graph->items);
+    return &graph->items[graph->count++];
+}
+
+static void emu_graph_free(struct gk_device *device, struct gk_device_graph *graph)
+{
+    (void)device;
+    if (graph) {
+        free(graph->items);
+        free(graph);
+    }
+}
+
+static enum gk_status emu_record_begin(struct gk_device *device, struct gk_err *err)
+{
+    struct emu_device *emu = (struct emu_device *)device;
+    GK_ASSERT(!emu->recording);
+    emu->recording = calloc(1, sizeof *emu->recording);
+    return emu->recording ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static enum gk_status emu_record_end(struct gk_device *device, struct gk_device_graph **graph_out,
+                                     struct gk_err *err)
+{
+    struct emu_device *emu = (struct emu_device *)device;
+    if (!emu->recording) {
+        return gk_fail(err, GK_INPUT, "no recording is open");
+    }
+    *graph_out = emu->recording;
+    emu->recording = NULL;
+    return GK_OK;
+}
+
 static enum gk_status emu_fill(struct gk_device *device, uint64_t address, uint64_t size,
                                const void *pattern, uint32_t pattern_bytes, struct gk_err *err)
 {
+    struct emu_device *emu = (struct emu_device *)device;
+    if (emu->recording) {
+        struct graph_item *item = graph_add(emu->recording, err);
+        if (!item || pattern_bytes > sizeof item->pattern) {
+            return GK_NOMEM;
+        }
+        item->address = address;
+        item->size = size;
+        memcpy(item->pattern, pattern, pattern_bytes);
+        item->pattern_bytes = pattern_bytes;
+        return GK_OK;
+    }
     return gk_emu_fill(emu_of(device), address, size, pattern, pattern_bytes, err);
 }
 
@@ -183,6 +272,17 @@ static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kern
 {
     struct gk_emu_kernel *emu_kernel = (struct gk_emu_kernel *)kernel;
     struct gk_emu_kernel_info info = {0};
+    struct gk_device_graph *recording = ((struct emu_device *)device)->recording;
+    if (recording) {
+        struct graph_item *item = graph_add(recording, err);
+        if (!item) {
+            return GK_NOMEM;
+        }
+        item->kernel = kernel;
+        item->launch = *launch;
+        memset(report_out, 0, sizeof *report_out);
+        return GK_OK;
+    }
     gk_emu_kernel_info(emu_kernel, &info);
     unsigned char *params = calloc(1, (size_t)info.params_size + 8);
     struct gk_emu_report *report = calloc(1, sizeof *report);
@@ -216,6 +316,25 @@ static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kern
 out:
     free(params);
     free(report);
+    return status;
+}
+
+static enum gk_status emu_replay(struct gk_device *device, struct gk_device_graph *graph,
+                                 struct gk_device_report *report_out, struct gk_err *err)
+{
+    double ns = 0;
+    enum gk_status status = GK_OK;
+    for (uint32_t i = 0; i < graph->count && status == GK_OK; i++) {
+        const struct graph_item *item = &graph->items[i];
+        if (item->kernel) {
+            status = emu_launch(device, item->kernel, &item->launch, report_out, err);
+            ns += report_out->ns;
+        } else {
+            status = emu_fill(device, item->address, item->size, item->pattern, item->pattern_bytes,
+                              err);
+        }
+    }
+    report_out->ns = status == GK_OK ? ns : 0;
     return status;
 }
 
@@ -253,6 +372,11 @@ static const struct gk_device_ops emu_ops = {
     .launch = emu_launch,
     .limit = emu_limit,
     .health = emu_health,
+    .copy = emu_copy,
+    .record_begin = emu_record_begin,
+    .record_end = emu_record_end,
+    .replay = emu_replay,
+    .graph_free = emu_graph_free,
     .close = emu_close,
 };
 
