@@ -180,6 +180,21 @@ struct gk_tolerance {
     struct gk_expr *norm; /* NULL: no norm bound */
 };
 
+/* The call of a vendor's library that does what the op does. No part of any identity. */
+struct gk_vendor_def {
+    bool present;
+    enum gk_vendor_library { GK_VENDOR_CUBLASLT } library;
+    uint32_t a, b, d;             /* tensors: D = alpha op(A) op(B) + beta C + bias */
+    int32_t c, bias;              /* tensors, or -1 */
+    struct gk_expr *when;         /* NULL: always */
+    struct gk_expr *a_transposed; /* the tensor holds op(A)'s transpose; NULL: no */
+    struct gk_expr *b_transposed; /* the same of B */
+    struct gk_expr *alpha, *beta; /* NULL: 1, 0 */
+    struct gk_expr *relu;         /* of the result; NULL: no */
+    struct gk_expr *gelu_tanh;    /* the tanh form of gelu; NULL: no */
+    struct gk_expr *fast_accum;   /* sums of 8-bit inputs may keep fewer bits; NULL: no */
+};
+
 struct gk_template {
     char name[GK_NAME_MAX];
     char *doc;
@@ -224,6 +239,7 @@ struct gk_op {
     uint32_t exact_outputs; /* bit i: tensor i is compared bit for bit */
     struct gk_tolerance tolerance[GK_TENSORS_MAX];
     struct gk_expr *exact_when; /* NULL: no exact rung */
+    struct gk_vendor_def vendor;
     struct gk_template
         *templates; /* declared order: file names sorted, or op.json's "templates" list */
     uint32_t template_count;

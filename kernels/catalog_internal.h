@@ -175,6 +175,9 @@ void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json,
 void gk_op_read_field(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_op_read_exact(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_tensor_fini(struct gk_tensor *tensor);
+/* After the tensors. */
+void gk_op_read_vendor(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+void gk_vendor_def_fini(struct gk_vendor_def *vendor);
 void gk_op_read_defaults(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_op_read_tensors(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 int64_t gk_op_field_index(const struct gk_op *op, const char *name); /* -1: none */

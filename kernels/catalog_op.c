@@ -365,8 +365,8 @@ static void read_template_list(struct gk_reader *r, const struct gk_json *json)
 void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
 {
     static const char *const keys[] = {
-        "op",    "family",    "fields",    "derived", "constraints", "tensors",   "flops",
-        "bytes", "reference", "tolerance", "exact",   "defaults",    "templates", NULL};
+        "op",        "family",    "fields", "derived",  "constraints", "tensors", "flops", "bytes",
+        "reference", "tolerance", "exact",  "defaults", "templates",   "vendor",  NULL};
     op->fields.scope = gk_scope_create();
     if (!op->fields.scope) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
@@ -389,6 +389,7 @@ void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *o
     fields->rules = rules.rules;
     fields->rule_count = rules.count;
     gk_op_read_tensors(r, json, op);
+    gk_op_read_vendor(r, json, op);
     op->flops = gk_read_expr(r, json, "flops", fields->scope, GK_WANT_REAL, true);
     op->bytes = gk_read_expr(r, json, "bytes", fields->scope, GK_WANT_REAL, true);
     read_template_list(r, json);
@@ -436,6 +437,7 @@ void gk_op_free(struct gk_op *op)
     gk_expr_destroy(op->flops);
     gk_expr_destroy(op->bytes);
     gk_expr_destroy(op->exact_when);
+    gk_vendor_def_fini(&op->vendor);
     free(op->doc);
     gk_op_fields_fini(&op->fields);
     free(op);

@@ -93,6 +93,31 @@ struct gk_kernel_facts { /* k.* of one launch, known after compiling */
 enum gk_status gk_plan_refine(struct gk_plan *plan, const struct gk_kernel_facts *facts,
                               struct gk_err *err);
 
+/* A matrix of the vendor's call, as it is multiplied: element (i, j) lies at i * row_stride + j *
+ * col_stride. */
+struct gk_plan_matrix {
+    int32_t tensor; /* -1: there is none */
+    enum gk_dtype dtype;
+    int64_t rows, cols;
+    int64_t row_stride, col_stride, batch_stride; /* elements; batch_stride 0: one for all */
+    int64_t align; /* bytes: the address of every matrix of the batch is a multiple of it */
+};
+
+/* D = act(alpha A B + beta C + bias), `batch` times; the bias has one value a column of D. */
+struct gk_plan_matmul {
+    enum gk_vendor_library library;
+    int64_t batch, m, n, k;
+    struct gk_plan_matrix a, b, c, d; /* m x k, k x n, m x n, m x n */
+    struct gk_plan_matrix bias;       /* 1 x n, packed */
+    double alpha, beta;
+    bool relu, gelu_tanh, fast_accum;
+};
+
+/* op.json's "vendor" in numbers. GK_UNSUPPORTED: the op has none, or its condition does not hold
+ * here; GK_INPUT: the tensors do not fit together; GK_RANGE for arithmetic. */
+enum gk_status gk_plan_vendor(const struct gk_plan *plan, struct gk_plan_matmul *matmul_out,
+                              struct gk_err *err);
+
 /* Tolerance of an output tensor for this problem: sum of c*u, and the norm bound (-1: none). */
 enum gk_status gk_plan_tolerance(const struct gk_plan *plan, uint32_t tensor, double *scale_out,
                                  double *norm_out, struct gk_err *err);
