@@ -51,12 +51,11 @@ static void check_calls(struct tidy_tree *tree, const struct tidy_file *file, ui
             tidy_report(tree, file, line, "banned-call", "%s()", banned_calls[i]);
         }
     }
-    bool may = strcmp(file->path, "kernels/include/gk/ptx.cuh") == 0 ||
-               strcmp(file->path, "kernels/include/gk/mma.cuh") == 0 ||
+    bool may = tidy_starts_with(file->path, "kernels/include/gk/") ||
                !(tidy_starts_with(file->path, "kernels/") || is_c(file->path));
     if (!may && (tidy_is_word(code, at, "asm") || tidy_is_word(code, at, "__asm__"))) {
         tidy_report(tree, file, line, "inline-asm",
-                    "allowed in kernels/include/gk/ptx.cuh and mma.cuh alone");
+                    "allowed in kernels/include/gk/ alone");
     }
 }
 
