@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# A bundle, moved, runs where only it and glibc are visible: no environment, no installed library, no source tree.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+BUILD=${3:?build folder}
+command -v patchelf >/dev/null || exit 77
+if readelf -d "$BIN/gktune" | grep -qE 'lib(asan|ubsan|tsan)\.so'; then
+  exit 77 # a sanitizer's runtime is no part of a bundle
+fi
+bwrap --unshare-all --ro-bind / / true 2>/dev/null || exit 77
+"$SRC/scripts/bundle" "$TMP/made" --build "$BUILD" >"$TMP/out" 2>&1 || {
+  bad "scripts/bundle: $(cat "$TMP/out")"
+  finish "no bundle"
+}
+"$SRC/scripts/bundle" "$TMP/home" --build "$BUILD" >"$TMP/out" 2>&1 && bad "a folder that is no bundle was replaced"
+mkdir -p "$TMP/some where" # a blank in the path too
+mv "$TMP/made" "$TMP/some where/else"
+
+# glibc alone, file by file; NVRTC, where there is one, is the machine's and not the bundle's.
+glibc=(--ro-bind /lib64/ld-linux-x86-64.so.2 /lib64/ld-linux-x86-64.so.2)
+for name in c m dl pthread rt resolv; do
+  for file in /lib/x86_64-linux-gnu/lib$name.so.[0-9]; do
+    [ -e "$file" ] && glibc+=(--ro-bind "$file" "/lib/x86_64-linux-gnu/$(basename "$file")")
+  done
+done
+inside() { # more for bwrap -- command in the bundle...
+  local more=()
+  while [ "$1" != -- ]; do
+    more+=("$1")
+    shift
+  done
+  shift
+  timeout -k 5 200 bwrap --unshare-all --die-with-parent --clearenv "${glibc[@]}" --ro-bind "$TMP/some where/else" "/opt/a b" \
+    --proc /proc --dev /dev --tmpfs /tmp "${more[@]}" --chdir / -- "/opt/a b/bin/$1" "${@:2}" >"$TMP/out" 2>"$TMP/err"
+}
+inside -- gktune version || bad "version: $(cat "$TMP/out" "$TMP/err")"
+cmp -s <("$BIN/gktune" version) "$TMP/out" || bad "version says '$(cat "$TMP/out")'"
+inside -- gktune kernels gemm --state /tmp/s || bad "kernels: $(cat "$TMP/out" "$TMP/err")"
+inside -- gktuned --help || bad "gktuned: $(cat "$TMP/out" "$TMP/err")"
+inside -- gktune-worker --help || bad "gktune-worker: $(cat "$TMP/out" "$TMP/err")"
+inside -- gktune doctor --state /tmp/s # its status says whether something is missing: here NVRTC is
+grep -q '^missing *nvrtc' "$TMP/out" || bad "doctor found an NVRTC where none is visible: $(cat "$TMP/out" "$TMP/err")"
+for line in gktuned gktune-worker sqlite kernels; do
+  grep -qE "^ok +$line" "$TMP/out" || bad "doctor on $line: $(cat "$TMP/out" "$TMP/err")"
+done
+inside -- gktune run gemm --shapes "/opt/a b/share/gktune/examples/quickstart.json" --device mock --budget 3 --seed 1 --state /tmp/s --export /tmp/x ||
+  bad "mock run: $(tail -n 20 "$TMP/out" "$TMP/err")"
+grep -q 'exported header' "$TMP/out" || bad "mock run exported nothing: $(cat "$TMP/out" "$TMP/err")"
+
+runs=7
+nvrtc=$("$BIN/gktune" doctor 2>/dev/null | sed -n 's/^ok *nvrtc *[0-9.]*, //p')
+if [ -n "$nvrtc" ]; then
+  folder=$(dirname "$(readlink -f "$nvrtc")")
+  printf '{"op":"gemm","shapes":[{"M":16,"N":32,"K":32}]}' >"$TMP/shapes.json"
+  inside --ro-bind "$folder" /usr/local/cuda/lib64 --ro-bind "$TMP/shapes.json" /shapes.json -- \
+    gktune run gemm --shapes /shapes.json --device emu --budget 2 --seed 1 --state /tmp/s --export /tmp/x ||
+    bad "emu run: $(tail -n 20 "$TMP/out" "$TMP/err")"
+  runs=8
+fi
+finish "$runs runs from a bundle"
