@@ -143,6 +143,14 @@ template <u32 kStages> struct RingPosition {
             parity ^= 1;
         }
     }
+
+    // By `steps` at once.
+    GK_DEVICE void advance(u32 steps)
+    {
+        const u32 end = stage + steps;
+        stage = end % kStages;
+        parity ^= end / kStages % 2;
+    }
 };
 
 } // namespace gk
