@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define PIECE_MAX    (256u << 10)
-#define UPLOADS_MAX  8  /* blobs that are being sent at the same time */
+#define UPLOADS_MAX  8   /* blobs that are being sent at the same time */
 #define CATALOGS_MAX 256 /* bundles met since the start; a catalog takes some 100 KB */
 
 struct upload {

@@ -1,8 +1,8 @@
 /*
  * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
  * core_session.c workers; core_lease.c grants and results; core_search.c asks and tells;
- * core_final.c final rounds and picks; core_load.c restart; core_submit.c and requests.c the verbs
- * of clients.
+ * core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c
+ * restart; core_submit.c and requests.c the verbs of clients.
  */
 #ifndef GK_DAEMON_CORE_INTERNAL_H
 #define GK_DAEMON_CORE_INTERNAL_H
@@ -33,15 +33,21 @@
 #define QUEUE_MAX        65536
 #define LEASES_A_MESSAGE 8
 #define TASKS_MAX        40000 /* of one job */
-#define FINALISTS_WANTED 8
-#define FINALISTS_WITHIN 1.05
-#define PASSES_MODELLED  3 /* samples of a model are all equal */
-#define PASSES_REAL      32
-#define COMPILE_S        60
-#define RUN_S            120
-#define RUN_MODELLED_S   600 /* an interpreter needs longer than a GPU */
-#define FINAL_BUDGET_S   120
-#define ARCHS_SEEN_MS    (UINT64_C(30) * 24 * 3600 * 1000)
+/* Finalists: a model's times are exact; a measured trial has a few samples, so more are looked at.
+ */
+#define FINALISTS_MODELLED 8
+#define WITHIN_MODELLED    1.05
+#define FINALISTS_LEAST    6
+#define FINALISTS_MOST     16
+#define WITHIN_MEASURED    1.10
+#define PASSES_MODELLED    3 /* samples of a model are all equal */
+#define PASSES_REAL        32
+#define COMPILE_S          60
+#define RUN_S              120
+#define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */
+#define FINAL_BUDGET_S     120
+#define FINAL_SECONDS_MIN  5 /* of a small budget: room for the passes that a verdict needs */
+#define ARCHS_SEEN_MS      (UINT64_C(30) * 24 * 3600 * 1000)
 
 enum job_state {
     JOB_SUBMITTED,
@@ -125,6 +131,9 @@ struct job {
     struct gk_json *incumbents, *files; /* files of the bundle, as a LEASE carries them */
     struct task *tasks;
     uint32_t task_count, done_count, cursor;
+    uint64_t mark_ns; /* end of the last stretch of its clock; 0: it does not run (core_rates.c) */
+    int64_t device_keys[64]; /* devices that got a lease; of more the rest is not counted */
+    uint32_t device_count;
 };
 
 struct lease {
@@ -272,8 +281,29 @@ enum gk_status final_begin(struct gk_core *core, struct task *task, struct gk_er
 struct gk_json *final_lease_configs(const struct task *task);
 enum gk_status final_pass(struct gk_core *core, struct session *session, struct lease *lease,
                           const struct gk_message *message, struct gk_err *err);
+/* What the judge needs to know of the entries of a round, or of a verdict. */
+void round_entries(const struct gk_json *round, struct gk_round_entry *entries);
+const char *pass_regime(const struct gk_json *pass); /* "" if its worker said none */
+
+/* ---- core_pick.c ---- */
 enum gk_status final_picks(struct gk_core *core, struct job *job, uint32_t *picked_out,
                            struct gk_err *err);
+
+/* ---- core_rates.c ---- */
+void rates_granted(const struct gk_core *core, struct job *job, int64_t worker, uint32_t device);
+/* A result of a lease that is still out: takes the time since the one before. gpu_ns: in kernels of
+ * a pass, -1 if it is not told. */
+enum gk_status rates_clock(struct gk_core *core, const struct lease *lease, double gpu_ns,
+                           struct gk_err *err);
+enum gk_status rates_recorded(struct gk_core *core, const struct job *job,
+                              const struct gk_json *record, bool ok, bool reused,
+                              struct gk_err *err);
+/* {verified failed duplicates cold warm search_s final_s verified_per_s? gpu_busy? ...};
+ * GK_NOT_FOUND when nothing was counted. */
+enum gk_status rates_json(struct gk_core *core, int64_t job, struct gk_json **json_out,
+                          struct gk_err *err);
+/* Ranges of clock, power, temperature over the passes of a regime; NULL when out of memory. */
+struct gk_json *round_conditions(const struct gk_json *passes, const char *regime);
 
 /* ---- requests.c, core_submit.c ---- */
 enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,

@@ -374,7 +374,10 @@ enum gk_status job_step(struct gk_core *core, struct job *job, struct gk_err *er
     if (status != GK_OK) {
         return status;
     }
-    struct gk_json *body = done_body(core, job, picked, &without);
+    struct gk_json *body = done_body(core, job, picked, &without), *rates = NULL;
+    if (rates_json(core, job->id, &rates, NULL) == GK_OK) {
+        (void)gk_json_set(body, "rates", rates); /* an event may lack a member */
+    }
     enum job_state to = picked > 0 || job->task_count == 0 ? JOB_DONE : JOB_FAILED;
     (void)gk_json_set_string(body, "state", JOB_NAMES[to]); /* an event may lack a member */
     status = job_move(core, job, to, err);

@@ -165,6 +165,16 @@ static bool set_common(struct gk_json *lease, const struct task *task, int64_t t
            gk_json_set_int(lease, "run_s", modelled ? RUN_MODELLED_S : RUN_S);
 }
 
+/* Of a budget in seconds a fifth is kept back for the final round. */
+static int64_t final_budget_s(const struct job *job)
+{
+    int64_t kept = (int64_t)(job->budget_ns * 0.2 / 1e9);
+    return job->budget_ns <= 0        ? FINAL_BUDGET_S
+           : kept < FINAL_SECONDS_MIN ? FINAL_SECONDS_MIN
+           : kept > FINAL_BUDGET_S    ? FINAL_BUDGET_S
+                                      : kept;
+}
+
 static enum gk_status store_lease(struct gk_core *core, const struct lease *lease,
                                   struct gk_err *err)
 {
@@ -232,7 +242,7 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
         ok = ok && gk_json_set(body, "configs", final_lease_configs(task)) &&
              gk_json_set_int(body, "seed", task->job->seed) &&
              gk_json_set_int(body, "passes_max", modelled ? PASSES_MODELLED : PASSES_REAL) &&
-             gk_json_set_int(body, "budget_s", FINAL_BUDGET_S);
+             gk_json_set_int(body, "budget_s", final_budget_s(task->job));
     }
     if (status == GK_OK && (!ok || !lease_add(core, &lease, err))) {
         status = gk_fail(err, GK_NOMEM, "out of memory for a lease");
@@ -243,6 +253,7 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
     }
     session->devices[device].leases++;
     session->devices[device].in_final |= !trial;
+    rates_granted(core, task->job, session->worker, device);
     core->counters.leases++;
     *body_out = body;
     return GK_OK;
@@ -447,7 +458,7 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
         core->counters.malformed++;
         core_error(core, &session->peer, message->seq, message->token, GK_PROTOCOL, "RESULT: %s",
                    why.text);
-        core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "stale"));
+        core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "dropped"));
         return lease_lost(core, lease, true, "its record was malformed", err);
     }
     bool infra = record.failure == GK_FAILURE_INFRA;
@@ -460,18 +471,21 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
     }
     struct task *task = lease->task;
     int64_t id = lease->trial;
+    status = rates_clock(core, lease, -1, err);
     lease_remove(core, lease);
-    status = task_open(core, task, err);
-    if (status == GK_OK &&
-        !task->search) { /* the task has just failed to open: its reason is stored */
-        status = gk_db_lease_delete(core->db, token, err);
+    if (status == GK_OK) {
+        status = task_open(core, task, err);
     }
     struct trial *trial = status == GK_OK && task->search ? task_trial(task, id) : NULL;
     if (trial) {
         status = trial_recorded(core, task, trial, token, "recorded", json, 0, err);
+    } else if (status == GK_OK) { /* nobody asks for it any more, and nothing was stored */
+        status = gk_db_lease_delete(core->db, token, err);
+        core->counters.stale++;
     }
     if (status == GK_OK) {
-        core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "stored"));
+        core_send_session(core, session, GK_MSG_ACK, message->token,
+                          ack_body(token, 0, trial ? "stored" : "stale"));
     }
     return status;
 }

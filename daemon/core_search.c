@@ -502,6 +502,9 @@ enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct tr
         gk_json_free(changes);
     }
     if (status == GK_OK && !parked) {
+        status = rates_recorded(core, task->job, json, trial->ok, reused != 0, err);
+    }
+    if (status == GK_OK && !parked) {
         status = gk_db_count(core->db, task->job->id, task->id, 1, !trial->ok, cost, err);
         task->trials++;
         task->failed += !trial->ok;

@@ -282,7 +282,7 @@ static enum gk_status release_message(struct gk_core *core, struct session *sess
 }
 
 static enum gk_status started_message(struct gk_core *core, struct session *session,
-                                      const struct gk_message *message)
+                                      const struct gk_message *message, struct gk_err *err)
 {
     struct lease *lease = lease_find(core, (int64_t)message->token);
     if (!lease || lease->session != session->id) {
@@ -291,15 +291,18 @@ static enum gk_status started_message(struct gk_core *core, struct session *sess
     bool run = strcmp(gk_json_get_string(message->body, "phase", ""), "run") == 0;
     bool modelled = session->devices[lease->device].props.modelled;
     uint64_t run_s = modelled ? RUN_MODELLED_S : RUN_S;
-    lease->started = true;
+    enum gk_status status = GK_OK;
+    if (!lease->started) { /* a restart must know that it was the config's turn */
+        lease->started = true;
+        status = gk_db_lease_started(core->db, lease->token, err);
+    }
     if (!run && !lease->is_final) {
-        return GK_OK; /* it may wait for a compile slot and for the device: queueing never times out
-                       */
+        return status; /* it may wait for a compile slot and the device: queueing never times out */
     }
     /* Twice what the worker enforces itself: this is for a worker that hangs. */
     uint64_t seconds = lease->is_final ? 2 * (FINAL_BUDGET_S + run_s + COMPILE_S) : 2 * run_s;
     lease->deadline_ns = core->now_ns + seconds * SECOND_NS;
-    return GK_OK;
+    return status;
 }
 
 static enum gk_status device_message(struct gk_core *core, struct session *session,
@@ -339,7 +342,7 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
     case GK_MSG_READY:
         return ready_message(core, session, message);
     case GK_MSG_STARTED:
-        return started_message(core, session, message);
+        return started_message(core, session, message, err);
     case GK_MSG_RESULT:
         return lease_result(core, session, message, err);
     case GK_MSG_RELEASE:

@@ -186,6 +186,13 @@ static enum gk_status verb_show(struct request *r, struct gk_err *err)
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }
     if (status == GK_OK) {
+        struct gk_json *rates = NULL;
+        enum gk_status known = rates_json(r->core, id, &rates, err);
+        status = known == GK_OK ? (gk_json_set(r->reply, "rates", rates) ? GK_OK : GK_NOMEM)
+                 : known == GK_NOT_FOUND ? GK_OK
+                                         : known;
+    }
+    if (status == GK_OK) {
         status = gk_db_list_tasks(r->core->db, id, cursor_of(r), &page, err);
         status = merge(r, page, status, err); /* `tasks` is the list now */
     }
@@ -258,6 +265,7 @@ static enum gk_status verb_pause(struct request *r, struct gk_err *err)
     if (status == GK_OK && job->state != JOB_PAUSED) {
         status =
             job_move(r->core, job, JOB_PAUSED, err); /* leases that are out go on and are stored */
+        job->mark_ns = 0;
         status = status == GK_OK ? core_event(r->core, job->id, "paused", NULL, err) : status;
     }
     return status == GK_OK ? say_state(r, job->id, err) : status;
@@ -412,6 +420,25 @@ static enum gk_status verb_best(struct request *r, struct gk_err *err)
     return list_picks(r, gk_json_get_string(r->body, "op", NULL), err);
 }
 
+/* Each row with the device that it was judged on: an export renders its limits. A store that lost
+ * them leaves them out. */
+static enum gk_status add_devices(struct request *r, const struct gk_json *rows, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        struct gk_json *row = (struct gk_json *)(uintptr_t)gk_json_at(rows, i), /* ours, not lent */
+            *props = NULL;
+        status = gk_db_device_of(r->core->db, gk_json_get_int(row, "task", 0),
+                                 gk_json_get_string(row, "arch", ""),
+                                 gk_json_get_string(row, "gpu", ""), &props, err);
+        if (status == GK_OK && !gk_json_set(row, "device", props)) {
+            status = gk_fail(err, GK_NOMEM, "out of memory for a device");
+        }
+        status = status == GK_NOT_FOUND ? GK_OK : status;
+    }
+    return status;
+}
+
 /* Rows of one op a call keep the cursor simple: `ops` with several names is asked one by one by the
  * client. */
 static enum gk_status verb_export_data(struct request *r, struct gk_err *err)
@@ -425,6 +452,9 @@ static enum gk_status verb_export_data(struct request *r, struct gk_err *err)
     enum gk_status status = list_picks(r, gk_json_string(gk_json_at(ops, 0), NULL), err);
     struct gk_json *bundles = gk_json_new_object();
     const struct gk_json *rows = gk_json_get(r->reply, "rows");
+    if (status == GK_OK) {
+        status = add_devices(r, rows, err);
+    }
     for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
         const char *id = gk_json_get_string(gk_json_at(rows, i), "bundle", "");
         struct gk_json *bundle = NULL;

@@ -23,7 +23,7 @@
 #include "daemon/http.h"
 #include "daemon/lock.h"
 
-#define MESSAGES_A_TICK 256
+#define MESSAGES_A_TICK    256
 #define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
 #define STORE_RETRY_NS     UINT64_C(1000000000) /* between two tries while the disk is full */
 

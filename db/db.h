@@ -51,6 +51,20 @@ enum gk_status gk_db_job_update(struct gk_db *db, int64_t job, const struct gk_j
 /* Adds to the counters of job and task in the transaction that records a trial. */
 enum gk_status gk_db_count(struct gk_db *db, int64_t job, int64_t task, int64_t trials,
                            int64_t failed, double spent_ns, struct gk_err *err);
+/* What a job did, in which time: see rates_json() in daemon/core_rates.c. */
+struct gk_db_rates {
+    int64_t verified, failed, duplicates; /* configs; duplicates: answered from the store */
+    int64_t cold, warm;                   /* compiled, and taken from a cache */
+    int64_t told, final_told;             /* results, and passes, that came with time in kernels */
+    double search_ns, final_ns;           /* wall time, and that of nothing but final rounds */
+    double device_ns;                     /* search_ns times the devices that took part */
+    double gpu_verify_ns, gpu_measure_ns, gpu_final_ns;
+};
+enum gk_status gk_db_rates_add(struct gk_db *db, int64_t job, const struct gk_db_rates *delta,
+                               struct gk_err *err);
+/* GK_NOT_FOUND: nothing was counted (a job of an older gktune). */
+enum gk_status gk_db_rates(struct gk_db *db, int64_t job, struct gk_json **rates_out,
+                           struct gk_err *err);
 enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job_out,
                              struct gk_err *err);
 /* The newest job of this submit_id, or spec_key; GK_NOT_FOUND. */
@@ -110,13 +124,16 @@ enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pas
                                     struct gk_err *err);
 enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
                                   struct gk_err *err);
+enum gk_status gk_db_lease_started(struct gk_db *db, int64_t token, struct gk_err *err);
 enum gk_status gk_db_lease_delete(struct gk_db *db, int64_t token, struct gk_err *err);
 enum gk_status gk_db_leases(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
 
 /* ---- final rounds and picks ---- */
+/* environment: of the pass, NULL if the worker said nothing of it. */
 enum gk_status gk_db_pass_insert(struct gk_db *db, int64_t task, int64_t token, int64_t pass,
                                  uint64_t wall_ms, const struct gk_json *samples,
-                                 const struct gk_json *failed, struct gk_err *err);
+                                 const struct gk_json *failed, const struct gk_json *environment,
+                                 struct gk_err *err);
 enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json **rows_out,
                                struct gk_err *err);
 /* One current row a key (problem, arch, gpu, policy): the new one replaces the old one. */
@@ -139,6 +156,10 @@ enum gk_status gk_db_device_put(struct gk_db *db, int64_t worker, const struct g
 /* [{arch gpu props nvrtc}] seen since `since_ms`, one row a pair. */
 enum gk_status gk_db_archs(struct gk_db *db, uint64_t since_ms, struct gk_json **rows_out,
                            struct gk_err *err);
+/* Properties of the device that a task was bound to, else of the newest device of this arch and
+ * gpu; GK_NOT_FOUND. */
+enum gk_status gk_db_device_of(struct gk_db *db, int64_t task, const char *arch, const char *gpu,
+                               struct gk_json **props_out, struct gk_err *err);
 enum gk_status gk_db_bundle_put(struct gk_db *db, const char *id, const struct gk_json *files,
                                 const struct gk_json *templates, uint64_t wall_ms,
                                 struct gk_err *err);

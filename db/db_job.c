@@ -123,6 +123,29 @@ enum gk_status gk_db_count(struct gk_db *db, int64_t job, int64_t task, int64_t 
                            : status;
 }
 
+enum gk_status gk_db_rates_add(struct gk_db *db, int64_t job, const struct gk_db_rates *delta,
+                               struct gk_err *err)
+{
+    return db_run(
+        db, err,
+        "INSERT INTO rates(job,verified,failed,duplicates,cold,warm,told,final_told,search_ns,"
+        "device_ns,final_ns,gpu_verify_ns,gpu_measure_ns,gpu_final_ns) VALUES(?1,?2,?3,?4,?5,?6,?7,"
+        "?8,?9,?10,?11,?12,?13,?14) ON CONFLICT(job) DO UPDATE SET verified=verified+?2,"
+        "failed=failed+?3,duplicates=duplicates+?4,cold=cold+?5,warm=warm+?6,told=told+?7,"
+        "final_told=final_told+?8,search_ns=search_ns+?9,device_ns=device_ns+?10,"
+        "final_ns=final_ns+?11,gpu_verify_ns=gpu_verify_ns+?12,gpu_measure_ns=gpu_measure_ns+?13,"
+        "gpu_final_ns=gpu_final_ns+?14",
+        "iiiiiiiirrrrrr", job, delta->verified, delta->failed, delta->duplicates, delta->cold,
+        delta->warm, delta->told, delta->final_told, delta->search_ns, delta->device_ns,
+        delta->final_ns, delta->gpu_verify_ns, delta->gpu_measure_ns, delta->gpu_final_ns);
+}
+
+enum gk_status gk_db_rates(struct gk_db *db, int64_t job, struct gk_json **rates_out,
+                           struct gk_err *err)
+{
+    return db_row(db, err, rates_out, "SELECT * FROM rates WHERE job=?1", "i", job);
+}
+
 enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job_out,
                              struct gk_err *err)
 {
@@ -265,6 +288,25 @@ enum gk_status gk_db_archs(struct gk_db *db, uint64_t since_ms, struct gk_json *
                    "SELECT arch, gpu, props, nvrtc, max(last_seen_ms) AS last_seen_ms FROM devices"
                    " WHERE last_seen_ms>=?1 GROUP BY arch, gpu ORDER BY arch, gpu",
                    "i", (int64_t)since_ms);
+}
+
+enum gk_status gk_db_device_of(struct gk_db *db, int64_t task, const char *arch, const char *gpu,
+                               struct gk_json **props_out, struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    enum gk_status status = db_row(
+        db, err, &row, "SELECT props FROM tasks WHERE task=?1 AND props IS NOT NULL", "i", task);
+    if (status == GK_NOT_FOUND) {
+        status = db_row(db, err, &row,
+                        "SELECT props FROM devices WHERE arch=?1 AND gpu=?2"
+                        " ORDER BY last_seen_ms DESC LIMIT 1",
+                        "ss", arch, gpu);
+    }
+    if (status == GK_OK && !(*props_out = gk_json_copy(gk_json_get(row, "props")))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    gk_json_free(row);
+    return status;
 }
 
 enum gk_status gk_db_bundle_put(struct gk_db *db, const char *id, const struct gk_json *files,

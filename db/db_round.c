@@ -6,17 +6,17 @@
 static const char PICK_COLUMNS[] =
     "problem op arch gpu policy kind template template_hash config config_id time_ns default_ns "
     "default_config margin noise_floor ties reason ladder record modelled nvrtc environment bundle "
-    "job task "
-    "trial passes created_ms confirmed_ms";
+    "job task trial passes created_ms confirmed_ms incumbent_ns vendor regime conditions";
 
 enum gk_status gk_db_pass_insert(struct gk_db *db, int64_t task, int64_t token, int64_t pass,
                                  uint64_t wall_ms, const struct gk_json *samples,
-                                 const struct gk_json *failed, struct gk_err *err)
+                                 const struct gk_json *failed, const struct gk_json *environment,
+                                 struct gk_err *err)
 {
-    return db_run(
-        db, err,
-        "INSERT INTO passes(token,pass,task,at_ms,samples,failed) VALUES(?1,?2,?3,?4,?5,?6)",
-        "iiiijj", token, pass, task, (int64_t)wall_ms, samples, failed);
+    return db_run(db, err,
+                  "INSERT INTO passes(token,pass,task,at_ms,samples,failed,environment)"
+                  " VALUES(?1,?2,?3,?4,?5,?6,?7)",
+                  "iiiijjj", token, pass, task, (int64_t)wall_ms, samples, failed, environment);
 }
 
 enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json **rows_out,

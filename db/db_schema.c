@@ -83,7 +83,21 @@ static const char VERSION_1[] =
 static const char VERSION_2[] = "ALTER TABLE tasks ADD COLUMN flags TEXT;"
                                 "ALTER TABLE jobs ADD COLUMN reason TEXT;";
 
-static const char *const STEPS[] = {VERSION_1, VERSION_2};
+/* What a pass was measured under; what stands behind a pick beside its ties; what a job did in
+ * which time. */
+static const char VERSION_3[] =
+    "ALTER TABLE passes ADD COLUMN environment JSON;"
+    "ALTER TABLE picks ADD COLUMN incumbent_ns REAL;"
+    "ALTER TABLE picks ADD COLUMN vendor JSON;"
+    "ALTER TABLE picks ADD COLUMN regime TEXT;"
+    "ALTER TABLE picks ADD COLUMN conditions JSON;"
+    "CREATE TABLE rates(job INTEGER PRIMARY KEY REFERENCES jobs(job), verified INTEGER NOT NULL,"
+    " failed INTEGER NOT NULL, duplicates INTEGER NOT NULL, cold INTEGER NOT NULL,"
+    " warm INTEGER NOT NULL, told INTEGER NOT NULL, final_told INTEGER NOT NULL,"
+    " search_ns REAL NOT NULL, device_ns REAL NOT NULL, final_ns REAL NOT NULL,"
+    " gpu_verify_ns REAL NOT NULL, gpu_measure_ns REAL NOT NULL, gpu_final_ns REAL NOT NULL);";
+
+static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
 
 static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,

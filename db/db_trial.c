@@ -224,6 +224,11 @@ enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
     return db_insert(db, "leases", LEASE_COLUMNS, lease, NULL, err);
 }
 
+enum gk_status gk_db_lease_started(struct gk_db *db, int64_t token, struct gk_err *err)
+{
+    return db_run(db, err, "UPDATE leases SET started=1 WHERE token=?1", "i", token);
+}
+
 enum gk_status gk_db_lease_delete(struct gk_db *db, int64_t token, struct gk_err *err)
 {
     return db_run(db, err, "DELETE FROM leases WHERE token=?1", "i", token);

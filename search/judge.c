@@ -15,6 +15,10 @@
 #define SETTLED_PASSES_MIN 5    /* a bootstrap over fewer passes is narrow for no reason */
 #define SAMPLES_MIN        6    /* fewest with a 95 % interval of the median by ranks */
 #define SAMPLES_CAP        1024 /* more samples of one candidate buy nothing */
+/* Streams of the generator: an entry against the best draws from its own index. */
+#define STREAM_TWINS  1000
+#define STREAM_VENDOR 2000
+#define STREAM_OLD    3000
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -34,6 +38,7 @@ double gk_median(double *values, uint32_t count)
 
 struct ratio {
     double middle, low, high;
+    double farthest; /* of one pass from 1 */
     uint32_t passes; /* that both entries have */
 };
 
@@ -46,6 +51,7 @@ static struct ratio paired_ratio(const struct gk_round_entry *a, const struct gk
     bool all_equal = true;
     for (uint32_t i = 0; i < ratio.passes; i++) {
         ratios[i] = a->pass_ns[i] / b->pass_ns[i];
+        ratio.farthest = fmax(ratio.farthest, fabs(ratios[i] - 1));
         all_equal = all_equal && ratios[i] == ratios[0];
     }
     if (all_equal) { /* a modelled device, or the entry itself */
@@ -120,37 +126,45 @@ static enum gk_status check_round(const struct gk_round_entry *entries, uint32_t
     return GK_OK;
 }
 
-static double noise_floor(const struct gk_round_entry *entries, uint32_t count, uint64_t seed)
+static double noise_floor(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
+                          bool measured)
 {
     double floor = 0;
+    bool told = false;
     for (uint32_t i = 0; i < count; i++) {
         int32_t twin = entries[i].twin;
         if (twin < 0 || entries[i].dropped || entries[twin].dropped) {
             continue;
         }
-        struct ratio ratio = paired_ratio(&entries[i], &entries[twin], seed, 1000 + i);
-        floor = fmax(floor, (ratio.high - ratio.low) / 2);
+        struct ratio ratio = paired_ratio(&entries[i], &entries[twin], seed, STREAM_TWINS + i);
+        double reach = fmax((ratio.high - ratio.low) / 2, fabs(ratio.middle - 1));
+        if (ratio.passes < SETTLED_PASSES_MIN) {
+            reach = ratio.farthest; /* a bootstrap of few is too narrow: take all that was seen */
+        }
+        if (measured && ratio.passes < GK_PASSES_MEASURED_MIN) {
+            reach = fmax(reach, GK_FLOOR_FEW_PASSES);
+        }
+        floor = fmax(floor, reach);
+        told = true;
     }
-    return floor;
+    return told || !measured ? floor : GK_FLOOR_NO_COPIES;
 }
 
 /* More passes could not move the entry across the margin: its interval is on one side, and stands
  * on enough passes or on samples without any spread. */
-static bool is_settled(const struct ratio *ratio, double margin)
+static bool is_settled(const struct ratio *ratio, double margin, bool measured)
 {
-    bool enough =
-        ratio->passes >= SETTLED_PASSES_MIN || (ratio->passes >= 2 && ratio->low == ratio->high);
+    uint32_t least = measured ? GK_PASSES_MEASURED_MIN : 2;
+    bool enough = ratio->passes >= SETTLED_PASSES_MIN ||
+                  (ratio->passes >= least && ratio->low == ratio->high);
     return enough && (ratio->low > 1 + margin || ratio->high <= 1 + margin);
 }
 
-enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
-                              struct gk_round_verdict *verdict_out, struct gk_err *err)
+/* Medians, and the fastest that may be picked; UINT32_MAX when nothing may. */
+static uint32_t find_best(const struct gk_round_entry *entries, uint32_t count,
+                          struct gk_round_verdict *verdict)
 {
-    struct gk_round_verdict verdict = {.best = UINT32_MAX, .settled = true};
-    enum gk_status status = check_round(entries, count, err);
-    if (status != GK_OK) {
-        return status;
-    }
+    uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
         double sorted[GK_PASSES_MAX];
         if (entries[i].dropped) {
@@ -159,17 +173,76 @@ enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t cou
         for (uint32_t pass = 0; pass < entries[i].pass_count; pass++) {
             sorted[pass] = entries[i].pass_ns[pass];
         }
-        verdict.entries[i].median_ns = gk_median(sorted, entries[i].pass_count);
+        verdict->entries[i].median_ns = gk_median(sorted, entries[i].pass_count);
         if (is_candidate(entries, i) &&
-            (verdict.best == UINT32_MAX ||
-             verdict.entries[i].median_ns < verdict.entries[verdict.best].median_ns)) {
-            verdict.best = i;
+            (best == UINT32_MAX ||
+             verdict->entries[i].median_ns < verdict->entries[best].median_ns)) {
+            best = i;
         }
     }
+    return best;
+}
+
+/* Whether tied entry `at` may replace those marked by `is_old`: see beats_default. */
+static bool beats(const struct gk_round_entry *entries, uint32_t count,
+                  const struct gk_round_verdict *verdict, uint32_t at, uint64_t seed,
+                  bool incumbent)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_old = incumbent ? entries[i].is_incumbent : entries[i].is_default;
+        if (!is_old || !is_candidate(entries, i)) {
+            continue;
+        }
+        if (verdict->entries[i].tied) {
+            return false;
+        }
+        struct ratio ratio =
+            paired_ratio(&entries[i], &entries[at], seed, STREAM_OLD + i * GK_FINALISTS_MAX + at);
+        if (at != verdict->best && !(ratio.low > 1 + verdict->margin)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void compare_tied(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
+                         struct gk_round_verdict *verdict)
+{
+    uint32_t vendor = 0;
+    while (vendor < count && !(entries[vendor].is_vendor && !entries[vendor].dropped)) {
+        vendor++;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct gk_round_verdict_entry *entry = &verdict->entries[i];
+        if (!entry->tied) {
+            continue;
+        }
+        entry->beats_default = beats(entries, count, verdict, i, seed, false);
+        entry->beats_incumbent = beats(entries, count, verdict, i, seed, true);
+        if (vendor < count) {
+            struct ratio ratio =
+                paired_ratio(&entries[vendor], &entries[i], seed, STREAM_VENDOR + i);
+            entry->of_vendor = ratio.middle;
+            entry->of_vendor_low = ratio.low;
+            entry->of_vendor_high = ratio.high;
+        }
+    }
+}
+
+enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
+                              bool measured, struct gk_round_verdict *verdict_out,
+                              struct gk_err *err)
+{
+    struct gk_round_verdict verdict = {.settled = true};
+    enum gk_status status = check_round(entries, count, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    verdict.best = find_best(entries, count, &verdict);
     if (verdict.best == UINT32_MAX) {
         return gk_fail(err, GK_NO_PICK, "none of the %u entries came through the round", count);
     }
-    verdict.noise_floor = noise_floor(entries, count, seed);
+    verdict.noise_floor = noise_floor(entries, count, seed, measured);
     verdict.margin = fmax(verdict.noise_floor, GK_TIE_MARGIN);
     for (uint32_t i = 0; i < count; i++) {
         struct gk_round_verdict_entry *entry = &verdict.entries[i];
@@ -183,9 +256,13 @@ enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t cou
         if (is_candidate(entries, i)) {
             entry->tied = ratio.low <= 1 + verdict.margin;
             verdict.tie_count += entry->tied;
-            verdict.settled = verdict.settled && is_settled(&ratio, verdict.margin);
+            verdict.settled = verdict.settled && is_settled(&ratio, verdict.margin, measured);
         }
     }
+    if (measured && entries[verdict.best].pass_count < GK_PASSES_MEASURED_MIN) {
+        verdict.settled = false; /* also where the best is alone */
+    }
+    compare_tied(entries, count, seed, &verdict);
     *verdict_out = verdict;
     return GK_OK;
 }
@@ -207,6 +284,18 @@ static uint32_t keep_least(bool *in, const uint64_t *keys, uint32_t count)
     return left;
 }
 
+static bool tied_one(const struct gk_round_entry *entries, const struct gk_round_verdict *verdict,
+                     uint32_t count, bool incumbent)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (verdict->entries[i].tied &&
+            (incumbent ? entries[i].is_incumbent : entries[i].is_default)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_round_verdict *verdict,
                        uint32_t count, const uint32_t *popularity, const char **reason_out)
 {
@@ -215,8 +304,12 @@ uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_rou
     uint64_t keys[GK_ARRAY_COUNT(reasons)][GK_FINALISTS_MAX];
     bool in[GK_FINALISTS_MAX] = {0};
     uint32_t step = 0;
+    bool keeps_incumbent = tied_one(entries, verdict, count, true);
+    bool keeps_default = tied_one(entries, verdict, count, false);
     for (uint32_t i = 0; i < count; i++) {
-        in[i] = verdict->entries[i].tied;
+        const struct gk_round_verdict_entry *entry = &verdict->entries[i];
+        in[i] = entry->tied && (keeps_incumbent || entry->beats_incumbent) &&
+                (keeps_default || entry->beats_default);
         keys[0][i] = !entries[i].is_incumbent;
         keys[1][i] = !entries[i].is_default;
         keys[2][i] = popularity ? UINT32_MAX - popularity[i] : 0;
@@ -246,15 +339,11 @@ uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_rou
 /* ------------------------------------------------------------------ before and inside a round */
 
 uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32_t count,
-                            uint32_t want, double within, uint32_t *chosen_out)
+                            uint32_t least, uint32_t most, double within, uint32_t *chosen_out)
 {
-    double best_ns = INFINITY;
     uint32_t chosen = 0;
     for (uint32_t i = 0; i < count; i++) {
-        best_ns = time_ns[i] > 0 && time_ns[i] < best_ns ? time_ns[i] : best_ns;
-    }
-    for (uint32_t i = 0; i < count && isfinite(best_ns); i++) {
-        if (!(time_ns[i] > 0) || !(time_ns[i] <= within * best_ns || time_ns[i] == best_ns)) {
+        if (!(time_ns[i] > 0) || !isfinite(time_ns[i])) {
             continue;
         }
         uint32_t at = chosen; /* insertion by time, then declared order */
@@ -263,14 +352,18 @@ uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32
                            order[i] < order[chosen_out[at - 1]]))) {
             at--;
         }
-        if (at >= want) {
+        if (at >= most) {
             continue;
         }
-        chosen += chosen < want;
+        chosen += chosen < most;
         for (uint32_t k = chosen - 1; k > at; k--) {
             chosen_out[k] = chosen_out[k - 1];
         }
         chosen_out[at] = i;
+    }
+    while (chosen > least && chosen > 1 &&
+           time_ns[chosen_out[chosen - 1]] > within * time_ns[chosen_out[0]]) {
+        chosen--;
     }
     return chosen;
 }

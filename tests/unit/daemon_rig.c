@@ -154,6 +154,7 @@ static void deliver(struct rig *rig, struct rig_worker *worker, struct gk_messag
             worker->acks_stored += strcmp(status, "stored") == 0;
             worker->acks_duplicate += strcmp(status, "duplicate") == 0;
             worker->acks_stale += strcmp(status, "stale") == 0;
+            worker->acks_dropped += strcmp(status, "dropped") == 0;
         }
         break;
     case GK_MSG_CANCEL:
@@ -232,12 +233,32 @@ void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type t
     rig_pump(rig);
 }
 
+void rig_props(const char *device, struct gk_device_props *props_out)
+{
+    bool is_gpu = strncmp(device, "cuda:", 5) == 0;
+    assert_int_equal(gk_device_props_builtin(is_gpu ? "mock:sm_90a" : device, props_out, NULL),
+                     GK_OK);
+    if (is_gpu) {
+        (void)snprintf(props_out->device, sizeof props_out->device, "%s", device);
+        (void)snprintf(props_out->arch, sizeof props_out->arch, "sm_90a");
+        (void)snprintf(props_out->gpu, sizeof props_out->gpu, "h200-132sm");
+        (void)snprintf(props_out->name, sizeof props_out->name, "NVIDIA H200");
+        (void)snprintf(props_out->uuid, sizeof props_out->uuid, "GPU-%s", device);
+        props_out->modelled = false;
+        props_out->sms = 132;
+        props_out->l2_bytes = INT64_C(50) << 20;
+        props_out->mem_bytes = INT64_C(141) << 30;
+        props_out->clock_khz = 1980000;
+        props_out->mem_bytes_per_us = 4800000;
+    }
+}
+
 void rig_hello(struct rig *rig, struct rig_worker *worker)
 {
     struct gk_json *body = gk_json_new_object(), *devices = gk_json_new_array(),
                    *held = gk_json_new_array();
     struct gk_device_props props;
-    assert_int_equal(gk_device_props_builtin(worker->device, &props, NULL), GK_OK);
+    rig_props(worker->device, &props);
     assert_true(gk_json_push(devices, gk_device_props_to_json(&props)));
     for (uint32_t i = 0; i < worker->lease_count; i++) {
         struct gk_json *item = gk_json_new_object();
@@ -305,17 +326,33 @@ static bool fails(const struct rig *rig, const char *config)
     return rig->fails ? rig->fails(config) : hash.bytes[5] % 9 == 0;
 }
 
-static struct gk_json *record_of(const struct rig *rig, const char *config)
+static double noisy(struct rig *rig, double ns)
+{
+    double unit = (double)(rig->noise_state = rig->noise_state * 6364136223846793005u + 1442695u);
+    return ns * (1 + rig->measured.noise * (unit / 18446744073709551616.0 - 0.5));
+}
+
+static double ns_of(const struct rig *rig, const char *config)
+{
+    return rig->measured.time_of ? rig->measured.time_of(config) : time_of(config);
+}
+
+static struct gk_json *record_of(const struct rig *rig, const struct rig_worker *worker,
+                                 const char *config)
 {
     struct gk_record record;
     gk_record_init(&record);
-    record.modelled = true;
+    record.modelled = strncmp(worker->device, "cuda:", 5) != 0;
+    if (!record.modelled) {
+        record.gpu_verify_ns = 2e5;
+        record.gpu_measure_ns = 6e5;
+    }
     record.compile_ns = record.verify_ns = record.measure_ns = 1e6;
     if (fails(rig, config)) {
         gk_record_fail(&record, GK_STAGE_VERIFY, GK_FAILURE_WRONG, "element 3: got 1, wanted 2");
     } else {
         record.stage = GK_STAGE_DONE;
-        record.time_ns = time_of(config);
+        record.time_ns = ns_of(rig, config);
         record.samples_ns[0] = record.time_ns;
         record.sample_count = 1;
     }
@@ -325,23 +362,68 @@ static struct gk_json *record_of(const struct rig *rig, const char *config)
     return json;
 }
 
-static struct gk_json *pass_of(const struct gk_json *lease, int64_t pass)
+static struct gk_json *conditions_of(const struct rig *rig, int64_t pass)
+{
+    bool sustained = rig->measured.sustained_from > 0 && pass >= rig->measured.sustained_from;
+    struct gk_json *json = gk_json_new_object();
+    assert_true(gk_json_set_string(json, "regime", sustained ? "sustained" : "burst") &&
+                gk_json_set_int(json, "sm_clock_khz", sustained ? 1500000 : 1980000 - pass) &&
+                gk_json_set_int(json, "power_mw", 690000) &&
+                gk_json_set_int(json, "power_limit_mw", 700000) &&
+                gk_json_set_int(json, "temperature_c", 50 + pass) &&
+                gk_json_set_int(json, "throttle", sustained ? 4 : 0) &&
+                gk_json_set_int(json, "dropped", 1) && gk_json_set_real(json, "gpu_ns", 3e6));
+    return json;
+}
+
+static struct gk_json *vendor_failure(void)
+{
+    struct gk_record record;
+    gk_record_init(&record);
+    gk_record_fail(&record, GK_STAGE_LOAD, GK_FAILURE_LOAD_ERROR, "libcublasLt.so: not found");
+    struct gk_json *item = gk_json_new_object();
+    assert_true(gk_json_set_int(item, "trial", 0) &&
+                gk_json_set(item, "record", gk_record_to_json(&record)));
+    gk_record_fini(&record);
+    return item;
+}
+
+/* In sustained passes everything takes 1.3 times as long, and the vendor is no exception. */
+static struct gk_json *sample_of(struct rig *rig, const struct gk_json *config, int64_t pass)
+{
+    struct gk_json *sample = gk_json_new_object(), *ns = gk_json_new_array();
+    const char *text = gk_json_get_string(config, "config", NULL);
+    bool sustained = rig->measured.sustained_from > 0 && pass >= rig->measured.sustained_from;
+    double time_ns = (text ? ns_of(rig, text) : rig->measured.vendor_ns) * (sustained ? 1.3 : 1);
+    assert_true(gk_json_push(ns, gk_json_new_real(noisy(rig, time_ns))));
+    assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) &&
+                gk_json_set(sample, "ns", ns) &&
+                (text || gk_json_set_string(sample, "detail", "algo 66, 3 of 8")));
+    return sample;
+}
+
+static struct gk_json *pass_of(struct rig *rig, const struct rig_worker *worker,
+                               const struct gk_json *lease, int64_t pass)
 {
     const struct gk_json *configs = gk_json_get(lease, "configs");
-    struct gk_json *body = gk_json_new_object(), *samples = gk_json_new_array();
+    struct gk_json *body = gk_json_new_object(), *samples = gk_json_new_array(),
+                   *failed = gk_json_new_array();
     for (size_t i = 0; i < gk_json_count(configs); i++) {
         const struct gk_json *config = gk_json_at(configs, i);
-        struct gk_json *sample = gk_json_new_object(), *ns = gk_json_new_array();
-        assert_true(
-            gk_json_push(ns, gk_json_new_real(time_of(gk_json_get_string(config, "config", "")))));
-        assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) &&
-                    gk_json_set(sample, "ns", ns));
-        assert_true(gk_json_push(samples, sample));
+        bool is_vendor = gk_json_get_int(config, "trial", -1) == 0;
+        if (!is_vendor || rig->measured.vendor_ns > 0) {
+            assert_true(gk_json_push(samples, sample_of(rig, config, pass)));
+        } else if (pass == 1) {
+            assert_true(gk_json_push(failed, vendor_failure()));
+        }
     }
-    assert_true(
-        gk_json_set_int(body, "pass", pass) && gk_json_set_string(body, "record_kind", "pass") &&
-        gk_json_set(body, "samples", samples) && gk_json_set(body, "failed", gk_json_new_array()) &&
-        gk_json_set_bool(body, "last", false));
+    assert_true(gk_json_set_int(body, "pass", pass) &&
+                gk_json_set_string(body, "record_kind", "pass") &&
+                gk_json_set(body, "samples", samples) && gk_json_set(body, "failed", failed) &&
+                gk_json_set_bool(body, "last", false));
+    if (strncmp(worker->device, "cuda:", 5) == 0) {
+        assert_true(gk_json_set(body, "environment", conditions_of(rig, pass)));
+    }
     return body;
 }
 
@@ -353,14 +435,14 @@ bool rig_answer(struct rig *rig, struct rig_worker *worker, uint32_t at)
         int64_t pass = gk_json_get_int(lease, "pass_now", 0) + 1;
         assert_true(gk_json_set_int(lease, "pass_now", pass));
         worker->go_on = false;
-        rig_send(rig, worker, GK_MSG_RESULT, token, pass_of(lease, pass));
+        rig_send(rig, worker, GK_MSG_RESULT, token, pass_of(rig, worker, lease, pass));
         if (worker->go_on) {
             return false;
         }
     } else {
         struct gk_json *body = gk_json_new_object();
-        assert_true(
-            gk_json_set(body, "record", record_of(rig, gk_json_get_string(lease, "config", ""))));
+        assert_true(gk_json_set(body, "record",
+                                record_of(rig, worker, gk_json_get_string(lease, "config", ""))));
         rig_send(rig, worker, GK_MSG_RESULT, token, body);
     }
     for (uint32_t i = 0; i < worker->lease_count; i++) {

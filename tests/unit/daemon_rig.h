@@ -19,7 +19,7 @@ struct rig_worker {
     uint64_t granted;      /* leases that ever came */
     bool go_on;            /* of the last ACK of a pass */
     int64_t dropped, kept; /* tokens in the last WELCOME */
-    uint64_t cancelled, errors, acks_stored, acks_duplicate, acks_stale;
+    uint64_t cancelled, errors, acks_stored, acks_duplicate, acks_stale, acks_dropped;
 };
 
 struct rig {
@@ -35,9 +35,17 @@ struct rig {
     struct gk_json *events; /* all that came */
     struct rig_worker workers[4];
     uint32_t worker_count;
-    bool modelled;
+    /* What a measured device does in a final round; a pass of a modelled one is the same each time.
+     */
+    struct {
+        double noise;                          /* of each sample, relative */
+        double vendor_ns;                      /* 0: the library is missing */
+        double (*time_of)(const char *config); /* NULL: by the config's id */
+        int64_t sustained_from;                /* the first pass of that regime; 0: none */
+    } measured;
     /* Fails a trial when this returns true; NULL: by the config's id, about one in nine. */
     bool (*fails)(const char *config);
+    uint64_t noise_state;
     uint64_t log_hash;       /* over all that a worker was given, in order of tokens */
     struct gk_json *written; /* every message body with its type, for the schema */
 };
@@ -52,9 +60,11 @@ void rig_restart(struct rig *rig);
 void rig_pump(struct rig *rig);
 void rig_advance(struct rig *rig, uint64_t ms);
 
-/* Connects with the device ("emu:sm_80", "mock:sm_90a") and says READY. */
+/* Connects with the device ("emu:sm_80", "mock:sm_90a", or "cuda:0": it claims to be an H200) and
+ * says READY. */
 struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *device,
                                int64_t credit);
+void rig_props(const char *device, struct gk_device_props *props_out);
 void rig_hello(struct rig *rig, struct rig_worker *worker);
 void rig_ready(struct rig *rig, struct rig_worker *worker, int64_t credit);
 void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type type, int64_t token,

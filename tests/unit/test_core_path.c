@@ -476,7 +476,7 @@ static void test_malformed(void **state)
     int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
     rig_send(&rig, worker, GK_MSG_RESULT, token,
              gk_json_new_object()); /* its own lease, no record */
-    assert_int_equal(worker->acks_stale, 1);
+    assert_int_equal(worker->acks_dropped, 1);
     rig_forget(worker, 0);
     uint64_t session = worker->session;
     worker->session = 999;
