@@ -171,6 +171,19 @@ struct gk_device {
 enum gk_status gk_device_open(const char *name, struct gk_device **device_out, struct gk_err *err);
 void gk_device_close(struct gk_device *device);
 
+/* What gk_device_open(name) would open, without opening it: no context is made and no memory is
+ * taken. Also "mock". */
+enum gk_status gk_device_describe(const char *name, struct gk_device_props *props_out,
+                                  struct gk_err *err);
+
+/* Files of the CUDA driver and of NVML; NULL: where the system keeps them. For mains, before
+ * anything is opened; borrowed until the end of the process. */
+struct gk_device_places {
+    const char *cuda, *nvml;
+};
+void gk_device_set_places(const struct gk_device_places *places);
+const struct gk_device_places *gk_device_places(void);
+
 /* For gk_device_open. */
 enum gk_status gk_device_emu_open(const char *name, struct gk_device **device_out,
                                   struct gk_err *err);

@@ -9,12 +9,12 @@
 #ifndef GK_WORKER_CUDA_INSIDE_H
 #define GK_WORKER_CUDA_INSIDE_H
 
+#include "core/clock.h"
 #include "worker/cuda/driver.h"
 #include "worker/device.h"
 
 struct gk_nvml;
 struct cuda_block; /* memory: one allocation */
-struct cuda_hidden;
 
 #define CUDA_STAGE_BYTES ((size_t)8 << 20) /* one of two: a copy runs while the other is filled */
 
@@ -26,6 +26,7 @@ struct cuda_device {
     CUcontext context;
     CUstream stream;
     CUevent begin, end;
+    struct gk_clock clock; /* of the machine: what the GPU does takes real time */
     uint64_t patience_ms;
     /* Set by what left the context unusable; the text is what every later call fails with. */
     bool lost;
@@ -37,11 +38,12 @@ struct cuda_device {
     } stages[2];
     struct cuda_block *blocks; /* sorted by address */
     uint32_t block_count, block_room;
-    bool hidden; /* what alloc_hidden gave is unmapped now */
+    uint64_t used_bytes;
 
     enum cuda_record { CUDA_RECORD_NONE, CUDA_RECORD_OPEN, CUDA_RECORD_FAILED } record;
     bool after_kernel; /* the piece recorded last is a kernel: the next may overlap it */
     struct gk_err record_err;
+    bool has_l2_share; /* part of the L2 was set aside for windows that persist */
 };
 
 static inline struct cuda_device *cuda_of(struct gk_device *device)
@@ -61,6 +63,9 @@ enum gk_status cuda_result(struct cuda_device *device, CUresult result, const ch
  * CUDA_SUCCESS; CUDA_ERROR_LAUNCH_TIMEOUT when patience ended (the device is lost then); or the
  * error that the work ended with. */
 CUresult cuda_wait(struct cuda_device *device, CUevent event);
+/* Puts the device's end event into the stream and waits for it. An error here may be that of what
+ * is ahead of it: the driver tells at any later call. */
+CUresult cuda_wait_end(struct cuda_device *device);
 
 /* Marks the device as lost. The first text stays. */
 void cuda_lose(struct cuda_device *device, const char *format, ...)
@@ -123,7 +128,8 @@ enum gk_status cuda_record_end(struct gk_device *base, struct gk_device_graph **
 enum gk_status cuda_replay(struct gk_device *base, struct gk_device_graph *graph,
                            struct gk_device_report *report_out, struct gk_err *err);
 void cuda_graph_free(struct gk_device *base, struct gk_device_graph *graph);
-/* Ends an open recording because a piece of it failed; record_end then fails with err's text. */
+/* Ends an open recording because a piece of it failed; record_end then fails with err's text.
+ * Nothing where no recording is open. */
 void cuda_record_fail(struct cuda_device *device, const struct gk_err *err);
 
 enum gk_status cuda_encode(struct gk_device *base, const struct gk_device_map *map,

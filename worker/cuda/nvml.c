@@ -1,0 +1,248 @@
+/* NVML by dlopen: see nvml.h. */
+#include "worker/cuda/nvml.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NVML_FILE "libnvidia-ml.so.1"
+
+/* What of NVML's interface is used, in our own words; numbers are its ABI. */
+typedef int nvml_result; /* 0: success */
+typedef void *nvml_device;
+
+enum { NVML_SUCCESS = 0, NVML_INSUFFICIENT_SIZE = 7 };
+enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
+enum { NVML_TEMPERATURE_GPU = 0 };
+enum { NVML_FI_DEV_POWER_INSTANT = 186 };
+enum { VALUE_DOUBLE, VALUE_UINT, VALUE_ULONG, VALUE_ULONGLONG, VALUE_SLONGLONG, VALUE_INT };
+
+struct nvml_field {
+    unsigned field, scope;
+    long long timestamp, latency_us;
+    int value_type;
+    nvml_result result;
+    union {
+        double d;
+        int i;
+        unsigned u;
+        unsigned long ul;
+        unsigned long long ull;
+        long long sll;
+    } value;
+};
+
+struct nvml_process { /* of the third version of the call */
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct api {
+    nvml_result (*init)(void);
+    nvml_result (*by_uuid)(const char *, nvml_device *);
+    /* the rest may be NULL */
+    nvml_result (*parent)(nvml_device, nvml_device *);
+    nvml_result (*clock)(nvml_device, int, unsigned *);
+    nvml_result (*clock_max)(nvml_device, int, unsigned *);
+    nvml_result (*bus_width)(nvml_device, unsigned *);
+    nvml_result (*temperature)(nvml_device, int, unsigned *);
+    nvml_result (*power)(nvml_device, unsigned *);
+    nvml_result (*power_enforced)(nvml_device, unsigned *);
+    nvml_result (*power_default)(nvml_device, unsigned *);
+    nvml_result (*fields)(nvml_device, int, struct nvml_field *);
+    nvml_result (*throttle)(nvml_device, unsigned long long *);
+    nvml_result (*processes)(nvml_device, unsigned *, struct nvml_process *);
+    nvml_result (*driver_version)(char *, unsigned);
+    nvml_result (*vbios)(nvml_device, char *, unsigned);
+};
+
+struct gk_nvml {
+    struct api api;
+    nvml_device device;
+    nvml_device gpu; /* of a MIG device the GPU it is part of; else the same */
+};
+
+/* ISO C knows no conversion from an object pointer to a function pointer; POSIX has one. */
+static bool resolve(void *library, const char *name, void *function_pointer)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function_pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static bool resolve_all(void *library, struct api *api)
+{
+    bool good = resolve(library, "nvmlInit_v2", &api->init) &&
+                resolve(library, "nvmlDeviceGetHandleByUUID", &api->by_uuid);
+    (void)resolve(library, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", &api->parent);
+    (void)resolve(library, "nvmlDeviceGetClockInfo", &api->clock);
+    (void)resolve(library, "nvmlDeviceGetMaxClockInfo", &api->clock_max);
+    (void)resolve(library, "nvmlDeviceGetMemoryBusWidth", &api->bus_width);
+    (void)resolve(library, "nvmlDeviceGetTemperature", &api->temperature);
+    (void)resolve(library, "nvmlDeviceGetPowerUsage", &api->power);
+    (void)resolve(library, "nvmlDeviceGetEnforcedPowerLimit", &api->power_enforced);
+    (void)resolve(library, "nvmlDeviceGetPowerManagementDefaultLimit", &api->power_default);
+    (void)resolve(library, "nvmlDeviceGetFieldValues", &api->fields);
+    if (!resolve(library, "nvmlDeviceGetCurrentClocksEventReasons", &api->throttle)) {
+        (void)resolve(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &api->throttle);
+    }
+    (void)resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", &api->processes);
+    (void)resolve(library, "nvmlSystemGetDriverVersion", &api->driver_version);
+    (void)resolve(library, "nvmlDeviceGetVbiosVersion", &api->vbios);
+    return good;
+}
+
+enum gk_status gk_nvml_open(const char *path, const char *uuid, struct gk_nvml **nvml_out,
+                            struct gk_err *err)
+{
+    path = path ? path : NVML_FILE;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *why = dlerror();
+        return gk_fail(err, GK_MISSING, "NVML: %s", why ? why : path);
+    }
+    struct gk_nvml *nvml = calloc(1, sizeof *nvml);
+    if (!nvml) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    nvml_result result = -1;
+    enum gk_status status = GK_OK;
+    if (!resolve_all(library, &nvml->api)) {
+        status = gk_fail(err, GK_MISSING, "NVML: %s is too old", path);
+    } else if ((result = nvml->api.init()) != NVML_SUCCESS) {
+        status = gk_fail(err, GK_MISSING, "NVML: nvmlInit: error %d", result);
+    } else if ((result = nvml->api.by_uuid(uuid, &nvml->device)) != NVML_SUCCESS) {
+        status = gk_fail(err, GK_NOT_FOUND, "NVML: device %s: error %d", uuid, result);
+    }
+    if (status != GK_OK) {
+        free(nvml); /* the library stays mapped and started: others of this process may use it */
+        return status;
+    }
+    nvml->gpu = nvml->device;
+    if (strncmp(uuid, "MIG-", 4) == 0 &&
+        (!nvml->api.parent || nvml->api.parent(nvml->device, &nvml->gpu) != NVML_SUCCESS)) {
+        nvml->gpu = nvml->device;
+    }
+    *nvml_out = nvml;
+    return GK_OK;
+}
+
+void gk_nvml_close(struct gk_nvml *nvml)
+{
+    free(nvml); /* NVML counts its users by itself until the process ends */
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static int64_t number(nvml_result (*get)(nvml_device, unsigned *), nvml_device device)
+{
+    unsigned value = 0;
+    return get && get(device, &value) == NVML_SUCCESS ? (int64_t)value : -1;
+}
+
+static int64_t number_of(nvml_result (*get)(nvml_device, int, unsigned *), nvml_device device,
+                         int which)
+{
+    unsigned value = 0;
+    return get && get(device, which, &value) == NVML_SUCCESS ? (int64_t)value : -1;
+}
+
+static int64_t khz(int64_t mhz)
+{
+    return mhz < 0 ? -1 : mhz * 1000;
+}
+
+static int64_t field_number(const struct nvml_field *field)
+{
+    switch (field->value_type) {
+    case VALUE_UINT:
+        return (int64_t)field->value.u;
+    case VALUE_ULONG:
+        return (int64_t)field->value.ul;
+    case VALUE_ULONGLONG:
+    case VALUE_SLONGLONG:
+        return field->value.sll;
+    case VALUE_INT:
+        return field->value.i;
+    default:
+        return -1;
+    }
+}
+
+/* The usage call averages over a second on recent GPUs; the field is of this moment. */
+static int64_t power(const struct gk_nvml *nvml)
+{
+    struct nvml_field field = {.field = NVML_FI_DEV_POWER_INSTANT};
+    if (nvml->api.fields && nvml->api.fields(nvml->gpu, 1, &field) == NVML_SUCCESS &&
+        field.result == NVML_SUCCESS) {
+        int64_t value = field_number(&field);
+        if (value > 0) {
+            return value;
+        }
+    }
+    return number(nvml->api.power, nvml->gpu);
+}
+
+void gk_nvml_look(struct gk_nvml *nvml, struct gk_nvml_now *now_out)
+{
+    unsigned long long reasons = 0;
+    *now_out = (struct gk_nvml_now){-1, -1, -1, -1, -1, -1};
+    if (!nvml) {
+        return;
+    }
+    now_out->sm_clock_khz = khz(number_of(nvml->api.clock, nvml->gpu, NVML_CLOCK_SM));
+    now_out->memory_clock_khz = khz(number_of(nvml->api.clock, nvml->gpu, NVML_CLOCK_MEM));
+    now_out->temperature_c = number_of(nvml->api.temperature, nvml->gpu, NVML_TEMPERATURE_GPU);
+    now_out->power_mw = power(nvml);
+    now_out->power_limit_mw = number(nvml->api.power_enforced, nvml->gpu);
+    if (nvml->api.throttle && nvml->api.throttle(nvml->gpu, &reasons) == NVML_SUCCESS) {
+        now_out->throttle = (int64_t)reasons;
+    }
+}
+
+void gk_nvml_about(struct gk_nvml *nvml, struct gk_nvml_about *about_out)
+{
+    *about_out = (struct gk_nvml_about){-1, -1, -1, -1, -1, "", ""};
+    if (!nvml) {
+        return;
+    }
+    about_out->power_default_mw = number(nvml->api.power_default, nvml->gpu);
+    about_out->power_limit_mw = number(nvml->api.power_enforced, nvml->gpu);
+    about_out->sm_clock_max_khz = khz(number_of(nvml->api.clock_max, nvml->gpu, NVML_CLOCK_SM));
+    about_out->memory_clock_max_khz =
+        khz(number_of(nvml->api.clock_max, nvml->gpu, NVML_CLOCK_MEM));
+    about_out->bus_width_bits = number(nvml->api.bus_width, nvml->gpu);
+    if (!nvml->api.driver_version ||
+        nvml->api.driver_version(about_out->driver, sizeof about_out->driver) != NVML_SUCCESS) {
+        about_out->driver[0] = '\0';
+    }
+    if (!nvml->api.vbios ||
+        nvml->api.vbios(nvml->gpu, about_out->vbios, sizeof about_out->vbios) != NVML_SUCCESS) {
+        about_out->vbios[0] = '\0';
+    }
+}
+
+int64_t gk_nvml_processes(struct gk_nvml *nvml, int64_t *pids_out, uint32_t max)
+{
+    struct nvml_process list[GK_NVML_PROCESSES_MAX];
+    unsigned count = GK_NVML_PROCESSES_MAX;
+    if (!nvml || !nvml->api.processes) {
+        return -1;
+    }
+    memset(list, 0, sizeof list);
+    nvml_result result = nvml->api.processes(nvml->device, &count, list);
+    if (result == NVML_INSUFFICIENT_SIZE) { /* so many that nobody reads their numbers */
+        for (uint32_t i = 0; i < max; i++) {
+            pids_out[i] = -1;
+        }
+        return (int64_t)count;
+    }
+    if (result != NVML_SUCCESS) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < count && i < max; i++) {
+        pids_out[i] = list[i].pid;
+    }
+    return (int64_t)count;
+}
