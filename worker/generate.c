@@ -69,15 +69,11 @@ void gk_tensor_coordinates(const struct gk_plan_tensor *tensor, int64_t element,
 /* ------------------------------------------------------------------ generators */
 
 struct source {
-    const struct gk_plan *plan;
     const struct gk_plan_tensor *tensor;
-    const struct gk_generator *gen;
+    struct gk_generator_use use;
     const float *quantiles;
     uint32_t key[2];
     uint32_t tensor_index;
-    double args[3];
-    bool has[3];
-    const struct gk_series *series;
     uint64_t block_at; /* number of the cached Philox block + 1; 0: none */
     uint32_t block[4];
     int64_t running; /* OFFSETS: sum so far */
@@ -116,18 +112,18 @@ static double normal(struct source *s, uint64_t i)
 
 static double draw_real(struct source *s, uint64_t i)
 {
-    switch (s->gen->kind) {
+    switch (s->use.gen->kind) {
     case GK_GEN_NORMAL:
-        return normal(s, i) * s->args[0];
+        return normal(s, i) * s->use.args[0];
     case GK_GEN_UNIFORM:
-        return s->args[0] + (s->args[1] - s->args[0]) * unit(random_u32(s, i, 0));
+        return s->use.args[0] + (s->use.args[1] - s->use.args[0]) * unit(random_u32(s, i, 0));
     case GK_GEN_TERNARY: {
         const uint32_t bits = random_u32(s, i, 0);
-        const bool zero = !(unit(bits) < s->args[0] * (2.0 / 3.0));
+        const bool zero = !(unit(bits) < s->use.args[0] * (2.0 / 3.0));
         return zero ? 0.0 : random_u32(s, i, 1) & 1 ? 1.0 : -1.0;
     }
     case GK_GEN_CONSTANT:
-        return s->args[0];
+        return s->use.args[0];
     default:
         return 0.0;
     }
@@ -138,9 +134,9 @@ static int64_t draw_page(struct source *s, uint64_t i)
     const uint32_t rank = s->tensor->rank;
     const int64_t columns = rank > 0 ? s->tensor->extents[rank - 1] : 1;
     const int64_t row = (int64_t)i / columns, column = (int64_t)i % columns;
-    const int64_t size = (int64_t)s->args[1];
+    const int64_t size = (int64_t)s->use.args[1];
     const int64_t length =
-        s->series && row < (int64_t)s->series->count ? s->series->values[row] : 0;
+        s->use.series && row < (int64_t)s->use.series->count ? s->use.series->values[row] : 0;
     const int64_t needed = size > 0 ? (length + size - 1) / size : 0;
     if (column < needed && s->page_next < s->page_count) {
         return s->pages[s->page_next++];
@@ -152,25 +148,25 @@ static int64_t draw_page(struct source *s, uint64_t i)
 static int64_t draw_int(struct source *s, uint64_t i)
 {
     const uint64_t raw = (uint64_t)random_u32(s, i, 1) << 32 | random_u32(s, i, 0);
-    switch (s->gen->kind) {
+    switch (s->use.gen->kind) {
     case GK_GEN_SMALL_INT: {
-        const uint64_t span = (uint64_t)(2.0 * s->args[0]) + 1;
-        return (int64_t)(raw % span) - (int64_t)s->args[0];
+        const uint64_t span = (uint64_t)(2.0 * s->use.args[0]) + 1;
+        return (int64_t)(raw % span) - (int64_t)s->use.args[0];
     }
     case GK_GEN_CLASS_INDEX:
-        if (s->has[1] && unit(random_u32(s, i, 2)) < s->args[2]) {
-            return (int64_t)s->args[1];
+        if (s->use.has[1] && unit(random_u32(s, i, 2)) < s->use.args[2]) {
+            return (int64_t)s->use.args[1];
         }
-        return s->args[0] >= 1.0 ? (int64_t)(raw % (uint64_t)s->args[0]) : 0;
+        return s->use.args[0] >= 1.0 ? (int64_t)(raw % (uint64_t)s->use.args[0]) : 0;
     case GK_GEN_OFFSETS: {
         const int64_t value = s->running;
-        if (s->series && i < s->series->count) {
-            s->running += s->series->values[i];
+        if (s->use.series && i < s->use.series->count) {
+            s->running += s->use.series->values[i];
         }
         return value;
     }
     case GK_GEN_SERIES:
-        return s->series && i < s->series->count ? s->series->values[i] : 0;
+        return s->use.series && i < s->use.series->count ? s->use.series->values[i] : 0;
     case GK_GEN_PAGE_TABLE:
         return draw_page(s, i);
     default:
@@ -187,10 +183,10 @@ static bool gives_reals(enum gk_generator_kind kind)
 static void write_element(struct source *s, uint64_t i, unsigned char *at)
 {
     const enum gk_dtype dtype = s->tensor->dtype;
-    if (s->gen->kind == GK_GEN_BYTES) {
+    if (s->use.gen->kind == GK_GEN_BYTES) {
         const uint32_t *block = philox_block(s, i);
         memcpy(at, block, gk_dtype_bytes(dtype));
-    } else if (gives_reals(s->gen->kind)) {
+    } else if (gives_reals(s->use.gen->kind)) {
         gk_element_store(dtype, at, draw_real(s, i));
     } else {
         gk_element_store(dtype, at, (double)draw_int(s, i));
@@ -200,7 +196,7 @@ static void write_element(struct source *s, uint64_t i, unsigned char *at)
 /* Fisher-Yates over all pages. */
 static enum gk_status shuffle_pages(struct source *s, uint64_t seed, struct gk_err *err)
 {
-    const double pages = s->args[0];
+    const double pages = s->use.args[0];
     if (!(pages >= 0.0 && pages <= 0x1p30)) {
         return gk_fail(err, GK_RANGE, "tensor %s: %g pages; 0 to 2^30 are allowed",
                        s->tensor->def->name, pages);
@@ -224,24 +220,6 @@ static enum gk_status shuffle_pages(struct source *s, uint64_t seed, struct gk_e
     return GK_OK;
 }
 
-static enum gk_status prepare(struct source *s, uint64_t seed, struct gk_err *err)
-{
-    static const double FALLBACK[3] = {1.0, 1.0, 0.0};
-    for (uint32_t i = 0; i < 3; i++) {
-        s->has[i] = s->gen->args[i] != NULL;
-        enum gk_status status =
-            gk_plan_generator_arg(s->plan, s->gen, i, FALLBACK[i], &s->args[i], err);
-        if (status != GK_OK) {
-            return gk_fail_in(err, status, "tensor %s: generator", s->tensor->def->name);
-        }
-    }
-    if (s->gen->series_field >= 0) {
-        const struct gk_field *field = &s->plan->op->fields.fields[s->gen->series_field];
-        s->series = s->plan->slots[field->slot].series;
-    }
-    return s->gen->kind == GK_GEN_PAGE_TABLE ? shuffle_pages(s, seed, err) : GK_OK;
-}
-
 /* First row of the outermost dimension that no request owns. */
 static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tensor *tensor)
 {
@@ -255,6 +233,30 @@ static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tenso
         sum += series->values[i];
     }
     return sum;
+}
+
+enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor, bool exact,
+                                    struct gk_generator_use *use_out, struct gk_err *err)
+{
+    static const double FALLBACK[3] = {1.0, 1.0, 0.0};
+    const struct gk_plan_tensor *t = &plan->tensors[tensor];
+    const bool own = exact && t->def->exact.kind != GK_GEN_NONE;
+    struct gk_generator_use use = {.gen = own ? &t->def->exact : &t->def->gen};
+    for (uint32_t i = 0; i < 3; i++) {
+        use.has[i] = use.gen->args[i] != NULL;
+        enum gk_status status =
+            gk_plan_generator_arg(plan, use.gen, i, FALLBACK[i], &use.args[i], err);
+        if (status != GK_OK) {
+            return gk_fail_in(err, status, "tensor %s: generator", t->def->name);
+        }
+    }
+    if (use.gen->series_field >= 0) {
+        const struct gk_field *field = &plan->op->fields.fields[use.gen->series_field];
+        use.series = plan->slots[field->slot].series;
+    }
+    use.owned_rows = owned_rows(plan, t);
+    *use_out = use;
+    return GK_OK;
 }
 
 static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *bytes)
@@ -271,25 +273,24 @@ enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t
                            unsigned char *bytes, struct gk_err *err)
 {
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
-    const bool own = exact && t->def->exact.kind != GK_GEN_NONE;
-    struct source s = {.plan = plan,
-                       .tensor = t,
-                       .gen = own ? &t->def->exact : &t->def->gen,
+    struct source s = {.tensor = t,
                        .quantiles = gk_normal_quantiles(),
                        .tensor_index = tensor,
                        .key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const uint32_t size = gk_dtype_bytes(t->dtype);
-    const int64_t owned = owned_rows(plan, t);
     int64_t index[GK_TENSOR_RANK_MAX] = {0};
-    enum gk_status status = prepare(&s, seed, err);
+    enum gk_status status = gk_generator_resolve(plan, tensor, exact, &s.use, err);
+    if (status == GK_OK && s.use.gen->kind == GK_GEN_PAGE_TABLE) {
+        status = shuffle_pages(&s, seed, err);
+    }
     if (status != GK_OK) {
         goto out;
     }
     fill_padding(t, bytes);
-    if (t->elements > 0 && s.gen->kind != GK_GEN_NONE) {
+    if (t->elements > 0 && s.use.gen->kind != GK_GEN_NONE) {
         uint64_t i = 0;
         do {
-            if (t->rank == 0 || index[0] < owned) {
+            if (t->rank == 0 || index[0] < s.use.owned_rows) {
                 write_element(&s, i, bytes + gk_tensor_place(t, index) * size);
             }
             i++;

@@ -27,6 +27,17 @@ uint64_t gk_input_seed(uint32_t input_set, bool exact);
 enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
                            unsigned char *bytes, struct gk_err *err);
 
+/* A tensor's generator for a problem, its arguments evaluated. */
+struct gk_generator_use {
+    const struct gk_generator *gen; /* borrowed from the op */
+    double args[3];
+    bool has[3];                    /* false: args[i] is the default */
+    const struct gk_series *series; /* NULL: none; borrowed from the plan */
+    int64_t owned_rows;             /* rows of the outermost dimension from here on are padding */
+};
+enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor, bool exact,
+                                    struct gk_generator_use *use_out, struct gk_err *err);
+
 /* Walks the logical elements of a tensor in row-major order: offset_out is the element's place in
  * the buffer. Start with index[] all 0; returns false behind the last. */
 bool gk_tensor_step(const struct gk_plan_tensor *tensor, int64_t index[GK_TENSOR_RANK_MAX]);

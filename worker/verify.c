@@ -18,92 +18,86 @@ struct tally {
     double error_squares, want_squares;
 };
 
-struct element {
-    double got, want, error, bound;
-    bool good, nonfinite, poisoned;
-};
-
-static void judge(const struct gk_verify_input *input, const unsigned char *at, const double *pair,
-                  struct element *element)
+struct gk_accept_rule gk_verify_rule(const struct gk_verify_input *input)
 {
     enum gk_dtype dtype = input->tensor->dtype;
+    return (struct gk_accept_rule){.roundoff = gk_dtype_roundoff(dtype),
+                                   .scale = input->scale,
+                                   .tiny = gk_dtype_tiny(dtype),
+                                   .exact_max = gk_dtype_exact_max(dtype),
+                                   .is_float = gk_dtype_is_float(dtype),
+                                   .exact = input->exact,
+                                   .check_magnitude = input->check_magnitude};
+}
+
+struct gk_judgement gk_verify_element(const struct gk_accept_rule *rule, enum gk_dtype dtype,
+                                      const unsigned char *at, const double *pair,
+                                      struct gk_accept_element *element_out)
+{
     unsigned char poison[8], want_bits[8] = {0};
     uint32_t size = gk_dtype_bytes(dtype);
     gk_element_poison(dtype, poison);
     gk_element_store(dtype, want_bits, pair[0]);
-    double rounded = gk_element_load(dtype, want_bits);
-    element->got = gk_element_load(dtype, at);
-    element->want = pair[0];
-    element->error = fabs(element->got - pair[0]);
-    bool same = memcmp(at, want_bits, size) == 0 ||
-                (gk_dtype_is_float(dtype) && element->got == rounded); /* -0 is 0 */
-    if (isnan(pair[0]) || isinf(rounded)) {
-        element->bound = 0;
-        element->good = isnan(rounded) ? isnan(element->got) : element->got == rounded;
-    } else if (input->exact || !gk_dtype_is_float(dtype)) {
-        element->bound = 0;
-        element->good = same;
-    } else {
-        element->bound = gk_dtype_roundoff(dtype) * fabs(pair[0]) + input->scale * pair[1] +
-                         gk_dtype_tiny(dtype);
-        element->good = element->error <= element->bound;
-    }
-    element->nonfinite = isfinite(element->got) != isfinite(rounded);
-    element->poisoned = !element->good && memcmp(at, poison, size) == 0;
+    *element_out = (struct gk_accept_element){.got = gk_element_load(dtype, at),
+                                              .want = pair[0],
+                                              .magnitude = pair[1],
+                                              .rounded = gk_element_load(dtype, want_bits),
+                                              .same_bits = memcmp(at, want_bits, size) == 0,
+                                              .is_poison = memcmp(at, poison, size) == 0};
+    return gk_accept_judge(rule, element_out);
 }
 
 static void note_worst(struct gk_rung *rung, struct tally *tally, int64_t index,
-                       const struct element *element)
+                       const struct gk_accept_element *element, const struct gk_judgement *it)
 {
-    double excess = element->bound > 0 ? element->error / element->bound : element->error;
-    if (isnan(excess)) {
-        excess = INFINITY;
-    }
-    bool first = rung->worst_index < 0;
-    if (first || excess > tally->worst_excess) {
-        tally->worst_excess = excess;
+    if (rung->worst_index < 0 || it->excess > tally->worst_excess) {
+        tally->worst_excess = it->excess;
         rung->worst_index = index;
         rung->worst_got = element->got;
         rung->worst_want = element->want;
-        rung->worst_bound = element->bound;
+        rung->worst_bound = it->bound;
     }
 }
 
-static void count(struct tally *tally, int64_t index, const struct element *element)
+static void count(struct tally *tally, int64_t index, double want, const struct gk_judgement *it)
 {
-    tally->failed += element->good ? 0 : 1;
-    if (!element->good && element->nonfinite && tally->nonfinite++ == 0) {
+    tally->failed += it->good ? 0 : 1;
+    if (it->nonfinite && tally->nonfinite++ == 0) {
         tally->first_nonfinite = index;
     }
-    if (element->poisoned && tally->poisoned++ == 0) {
+    if (it->poisoned && tally->poisoned++ == 0) {
         tally->first_poisoned = index;
     }
-    if (isfinite(element->got) && isfinite(element->want)) {
-        tally->error_squares += element->error * element->error;
-        tally->want_squares += element->want * element->want;
+    if (it->too_large && tally->too_large++ == 0) {
+        tally->first_too_large = index;
     }
+    if (it->summed) {
+        tally->error_squares += it->error * it->error;
+        tally->want_squares += want * want;
+    }
+}
+
+double gk_verify_norm(double error_squares, double want_squares)
+{
+    return want_squares > 0 ? sqrt(error_squares / want_squares) : error_squares > 0 ? INFINITY : 0;
 }
 
 static void walk(const struct gk_verify_input *input, struct gk_rung *rung, struct tally *tally)
 {
     const struct gk_plan_tensor *tensor = input->tensor;
     uint32_t size = gk_dtype_bytes(tensor->dtype);
-    double exact_max = gk_dtype_exact_max(tensor->dtype);
+    const struct gk_accept_rule rule = gk_verify_rule(input);
     for (int64_t i = 0; i < input->compare; i++) {
-        struct element element;
-        const double *pair = input->pairs + 2 * i;
-        judge(input, input->got + (size_t)gk_tensor_position(tensor, i) * size, pair, &element);
-        count(tally, i, &element);
-        note_worst(rung, tally, i, &element);
-        if (input->check_magnitude && !(pair[1] <= exact_max) && tally->too_large++ == 0) {
-            tally->first_too_large = i;
-        }
+        struct gk_accept_element element;
+        const unsigned char *at = input->got + (size_t)gk_tensor_position(tensor, i) * size;
+        struct gk_judgement it =
+            gk_verify_element(&rule, tensor->dtype, at, input->pairs + 2 * i, &element);
+        count(tally, i, element.want, &it);
+        note_worst(rung, tally, i, &element, &it);
     }
     rung->compared = input->compare;
     rung->failed = tally->failed;
-    rung->norm_error = tally->want_squares > 0    ? sqrt(tally->error_squares / tally->want_squares)
-                       : tally->error_squares > 0 ? INFINITY
-                                                  : 0;
+    rung->norm_error = gk_verify_norm(tally->error_squares, tally->want_squares);
 }
 
 /* Elements of the buffer that are no logical element must still be poison. */

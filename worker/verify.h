@@ -9,6 +9,7 @@
 
 #include "core/record.h"
 #include "kernels/render.h"
+#include "worker/inspect/accept_rule.h"
 
 struct gk_verify_input {
     const struct gk_plan_tensor *tensor;
@@ -30,6 +31,14 @@ struct gk_verdict {
 /* GK_NOMEM only. */
 enum gk_status gk_verify(const struct gk_verify_input *input, struct gk_verdict *verdict_out,
                          struct gk_err *err);
+
+/* Pieces of it, for who has looked at the elements elsewhere (inspect.h). The element at `at`
+ * against its pair; and the relative error of the whole from the sums of squares. */
+struct gk_accept_rule gk_verify_rule(const struct gk_verify_input *input);
+struct gk_judgement gk_verify_element(const struct gk_accept_rule *rule, enum gk_dtype dtype,
+                                      const unsigned char *at, const double *pair,
+                                      struct gk_accept_element *element_out);
+double gk_verify_norm(double error_squares, double want_squares);
 
 /* Index of the first byte that differs, or -1. */
 int64_t gk_first_difference(const void *a, const void *b, size_t size);

@@ -59,3 +59,14 @@ function(gk_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABEL}
     SKIP_RETURN_CODE 77)
 endfunction()
+
+# gk_embed(OUT_VARIABLE FILE SYMBOL): a C file that holds the text of FILE as `const char SYMBOL[]`; its path is put
+# into OUT_VARIABLE.
+function(gk_embed out file symbol)
+  set(made ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.c)
+  set(script ${CMAKE_SOURCE_DIR}/scripts/cmake/EmbedText.cmake)
+  add_custom_command(OUTPUT ${made}
+    COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_CURRENT_SOURCE_DIR}/${file} -DOUT=${made} -DNAME=${symbol} -P ${script}
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${script} VERBATIM)
+  set(${out} ${made} PARENT_SCOPE)
+endfunction()

@@ -63,7 +63,8 @@ struct gk_audit {
 
 /* Compares every segment with what it ought to hold, all in one launch. results_out has `count`
  * entries. GK_INPUT names a segment with another pattern_bytes; GK_LIMIT: more than
- * GK_SEGMENTS_MAX. Bytes that nobody wrote (emulated device) are compared by the value they have. */
+ * GK_SEGMENTS_MAX. Bytes that nobody wrote (emulated device) are compared by the value they have.
+ */
 enum gk_status gk_inspector_audit(struct gk_inspector *inspector, const struct gk_segment *segments,
                                   uint32_t count, struct gk_audit *results_out, struct gk_err *err);
 /* Makes every segment hold it, all in one launch. Segments do not overlap, nor does a same_as

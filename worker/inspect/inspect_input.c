@@ -1,0 +1,137 @@
+/* Inputs made on the device: see inspect.h. */
+#include "worker/inspect/inspect.h"
+
+#include <string.h>
+
+#include "worker/generate.h"
+#include "worker/inspect/inspect_inside.h"
+#include "worker/numeric.h"
+
+#define GROUP 8 /* kGroup of inspect.cu: elements a thread makes at a time */
+
+/* As inspect.cu lays it out. */
+struct device_generator {
+    uint32_t key[2];
+    uint32_t tensor;
+    int32_t kind, dtype;
+    int32_t has_class;
+    double args[3];
+    uint64_t quantiles;
+};
+
+static enum gk_status upload_quantiles(struct gk_inspector *inspector, struct gk_err *err)
+{
+    struct gk_device *device = inspector->device;
+    const uint64_t bytes = GK_QUANTILES * sizeof(float);
+    uint64_t address = 0;
+    if (inspector->quantiles) {
+        return GK_OK;
+    }
+    enum gk_status status =
+        device->ops->alloc(device, "inspector: quantiles", bytes, 256, &address, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    status = device->ops->write(device, address, gk_normal_quantiles(), bytes, err);
+    if (status != GK_OK) {
+        (void)device->ops->release(device, address, NULL); /* the write's error is the news */
+        return status;
+    }
+    inspector->quantiles = address;
+    return GK_OK;
+}
+
+/* Whether each element surely has a place of its own: by increasing stride, each dimension steps
+ * over all that those below it reach. The host writes shared places in order, threads do not. */
+static bool places_differ(const struct gk_inspect_view *view)
+{
+    bool seen[GK_TENSOR_RANK_MAX] = {false};
+    int64_t reach = 0;
+    for (int32_t n = 0; n < view->rank; n++) {
+        int32_t least = -1;
+        for (int32_t d = 0; d < view->rank; d++) {
+            if (!seen[d] && (least < 0 || view->strides[d] < view->strides[least])) {
+                least = d;
+            }
+        }
+        seen[least] = true;
+        if (view->strides[least] <= reach) {
+            return false;
+        }
+        reach += (view->extents[least] - 1) * view->strides[least];
+    }
+    return true;
+}
+
+static bool counts_along(enum gk_generator_kind kind)
+{
+    return kind == GK_GEN_OFFSETS || kind == GK_GEN_SERIES || kind == GK_GEN_PAGE_TABLE;
+}
+
+/* Leading logical elements that get a value. */
+static int64_t owned_elements(const struct gk_plan_tensor *tensor,
+                              const struct gk_generator_use *use)
+{
+    if (use->gen->kind == GK_GEN_NONE || tensor->elements == 0) {
+        return 0;
+    }
+    if (tensor->rank == 0 || use->owned_rows >= tensor->extents[0]) {
+        return tensor->elements;
+    }
+    const int64_t rows = use->owned_rows > 0 ? use->owned_rows : 0;
+    return rows * (tensor->elements / tensor->extents[0]);
+}
+
+static enum gk_status paint_padding(struct gk_inspector *inspector,
+                                    const struct gk_plan_tensor *tensor, uint64_t address,
+                                    struct gk_err *err)
+{
+    struct gk_segment all = {.address = address,
+                             .bytes = (uint64_t)tensor->span * gk_dtype_bytes(tensor->dtype),
+                             .pattern_bytes = gk_dtype_bytes(tensor->dtype)};
+    gk_element_poison(tensor->dtype, all.pattern);
+    return gk_inspector_paint(inspector, &all, 1, err);
+}
+
+enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struct gk_plan *plan,
+                                     uint32_t tensor, uint64_t seed, bool exact, uint64_t address,
+                                     struct gk_err *err)
+{
+    const struct gk_plan_tensor *t = &plan->tensors[tensor];
+    const struct gk_inspect_view view = gk_inspect_view_of(t);
+    struct gk_generator_use use;
+    enum gk_status status = gk_generator_resolve(plan, tensor, exact, &use, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    if (counts_along(use.gen->kind) || !places_differ(&view)) {
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "tensor %s: its elements are not independent of each other; the host "
+                       "generates them",
+                       t->def->name);
+    }
+    const uint64_t count = (uint64_t)owned_elements(t, &use);
+    if (count < (uint64_t)t->span) {
+        status = paint_padding(inspector, t, address, err);
+    }
+    if (status == GK_OK && use.gen->kind == GK_GEN_NORMAL) {
+        status = upload_quantiles(inspector, err);
+    }
+    if (status != GK_OK || count == 0) {
+        return status;
+    }
+    struct device_generator gen = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+                                   .tensor = tensor,
+                                   .kind = (int32_t)use.gen->kind,
+                                   .dtype = (int32_t)t->dtype,
+                                   .has_class = use.has[1],
+                                   .quantiles = inspector->quantiles};
+    memcpy(gen.args, use.args, sizeof gen.args);
+    const struct gk_inspect_arg args[] = {{&gen, sizeof gen},
+                                          {&view, sizeof view},
+                                          {&address, sizeof address},
+                                          {&count, sizeof count}};
+    return gk_inspect_launch(inspector, GK_INSPECT_GENERATE,
+                             gk_inspect_blocks(inspector, (count + GROUP - 1) / GROUP), args,
+                             (uint32_t)GK_ARRAY_COUNT(args), err);
+}
