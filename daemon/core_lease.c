@@ -108,7 +108,8 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
     status = task_open(core, gone.task, err);
     struct trial *trial =
         status == GK_OK && gone.task->search ? task_trial(gone.task, gone.trial) : NULL;
-    return trial && trial->state == TRIAL_LEASED
+    /* A task that was opened just now reads a lease that is gone as proposed: its token tells. */
+    return trial && trial->state <= TRIAL_LEASED && trial->token == gone.token
                ? trial_again(core, gone.task, trial, counts, why, err)
                : status;
 }

@@ -1,0 +1,339 @@
+/* The daemon's core with a device that measures: the vendor's entry, regimes, few passes, rates. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/daemon_rig.h"
+
+static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
+static const char TOY[] = "tests/data/kernels/toy";
+
+static bool never(const char *config)
+{
+    (void)config;
+    return false;
+}
+
+/* Within 2 % of each other: all that the search finds are finalists. */
+static double close_times(const char *config)
+{
+    struct gk_hash hash = gk_hash_text(config);
+    return 10000 + hash.bytes[3] % 200;
+}
+
+static void open_rig(struct rig *rig, bool has_vendor)
+{
+    rig_open(rig, ":memory:", TOY);
+    rig->fails = never;
+    rig->measured.noise = 0.004;
+    /* The toy names no vendor; what op.json would say is said here. */
+    ((struct gk_op *)(uintptr_t)gk_catalog_find(rig->catalog, "scale"))->vendor.present =
+        has_vendor;
+}
+
+/* All answers, 10 ms apart; stops before answering a final round when `until_final`. */
+static struct gk_json *work(struct rig *rig, bool until_final)
+{
+    struct rig_worker *worker = &rig->workers[0];
+    for (int i = 0; i < 5000; i++) {
+        const struct gk_json *lease = worker->lease_count ? worker->leases[0] : NULL;
+        if (until_final && lease && strcmp(gk_json_get_string(lease, "kind", ""), "final") == 0) {
+            return worker->leases[0];
+        }
+        rig->now_ns += 10000000u;
+        if (rig_work(rig, 1) == 0) {
+            return NULL;
+        }
+    }
+    fail_msg("the job never ends");
+    return NULL;
+}
+
+static const struct gk_json *pick_of(struct rig *rig, int64_t job)
+{
+    assert_string_equal(rig_job_state(rig, job), "done");
+    assert_int_equal(rig_count(rig, "best", "rows", job), 1);
+    return gk_json_at(gk_json_get(rig->reply, "rows"), 0);
+}
+
+static const struct gk_json *vendor_entry(const struct gk_json *list)
+{
+    for (size_t i = 0; i < gk_json_count(list); i++) {
+        if (gk_json_get_int(gk_json_at(list, i), "trial", -1) == 0) {
+            return gk_json_at(list, i);
+        }
+    }
+    return NULL;
+}
+
+static const struct gk_json *verdict_of(struct rig *rig, int64_t job)
+{
+    (void)rig_job_state(rig, job);
+    return gk_json_get(gk_json_at(gk_json_get(rig->reply, "tasks"), 0), "verdict");
+}
+
+static void the_vendor_takes_part(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, true);
+    rig.measured.vendor_ns = 500; /* far ahead: it must not be picked */
+    rig.measured.time_of = close_times;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
+    const struct gk_json *lease = work(&rig, true), *entry;
+    assert_non_null(lease);
+    entry = vendor_entry(gk_json_get(lease, "configs"));
+    assert_non_null(entry);
+    assert_string_equal(gk_json_get_string(entry, "template", ""), "vendor:cublaslt");
+    assert_null(gk_json_get(entry, "config"));
+    assert_string_equal(gk_json_string(gk_json_at(gk_json_get(entry, "role"), 0), ""), "vendor");
+    (void)work(&rig, false);
+    const struct gk_json *pick = pick_of(&rig, job), *vendor = gk_json_get(pick, "vendor");
+    assert_true(gk_json_get_real(pick, "time_ns", 0) > 9000);
+    assert_true(gk_json_get_real(vendor, "time_ns", 0) < 510);
+    double ratio = gk_json_get_real(vendor, "of_vendor", 0);
+    assert_true(ratio > 0.048 && ratio < 0.051);
+    assert_true(gk_json_get_real(vendor, "of_vendor_low", 0) <= ratio);
+    assert_true(gk_json_get_real(vendor, "of_vendor_high", 0) >= ratio);
+    assert_string_equal(gk_json_get_string(vendor, "detail", ""), "algo 66, 3 of 8");
+    assert_string_equal(gk_json_get_string(pick, "regime", ""), "burst");
+    entry = vendor_entry(gk_json_get(verdict_of(&rig, job), "entries"));
+    assert_false(gk_json_get_bool(entry, "tied", true));
+    assert_false(gk_json_get_bool(entry, "dropped", true));
+    rig_close(&rig);
+}
+
+static void no_vendor_has_a_reason(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, true);
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
+    (void)work(&rig, false);
+    const struct gk_json *vendor = gk_json_get(pick_of(&rig, job), "vendor");
+    assert_string_equal(gk_json_get_string(vendor, "reason", ""), "libcublasLt.so: not found");
+    assert_null(gk_json_get(vendor, "time_ns"));
+    assert_null(gk_json_get(vendor, "of_vendor"));
+    const struct gk_json *verdict = verdict_of(&rig, job);
+    assert_true(gk_json_get_int(verdict, "passes", 0) >= 3);
+    assert_true(gk_json_get_bool(vendor_entry(gk_json_get(verdict, "entries")), "dropped", false));
+    rig_close(&rig);
+}
+
+/* A model has no vendor, and an op that names none has none. */
+static void nobody_asks_a_vendor_without_need(void **state)
+{
+    struct rig rig;
+    (void)state;
+    for (int modelled = 0; modelled < 2; modelled++) {
+        open_rig(&rig, modelled == 1);
+        (void)rig_connect(&rig, "s1", modelled ? "emu:sm_90a" : "cuda:0", 4);
+        int64_t job = rig_submit(&rig, "a", modelled ? "emu-sm_90a" : "sm_90a", 8, ONE);
+        const struct gk_json *lease = work(&rig, true);
+        assert_null(vendor_entry(gk_json_get(lease, "configs")));
+        (void)work(&rig, false);
+        assert_null(gk_json_get(pick_of(&rig, job), "vendor"));
+        rig_close(&rig);
+    }
+}
+
+/* From the fourth pass on the chip is at its power limit: only what was measured there counts, and
+ * the number says so. */
+static void regimes_are_never_paired(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, true);
+    rig.measured.vendor_ns = 9000;
+    rig.measured.time_of = close_times;
+    rig.measured.sustained_from = 4;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
+    (void)work(&rig, false);
+    const struct gk_json *pick = pick_of(&rig, job), *conditions = gk_json_get(pick, "conditions");
+    assert_string_equal(gk_json_get_string(pick, "regime", ""), "sustained");
+    assert_true(gk_json_get_real(pick, "time_ns", 0) > 12900);
+    int64_t passes = gk_json_get_int(pick, "passes", 0);
+    assert_true(passes >= 3);
+    assert_int_equal(gk_json_get_int(conditions, "dropped", 0), passes);
+    const struct gk_json *clock = gk_json_get(conditions, "sm_clock_khz");
+    assert_int_equal(gk_json_int(gk_json_at(clock, 0), 0), 1500000);
+    assert_int_equal(gk_json_int(gk_json_at(clock, 1), 0), 1500000);
+    const struct gk_json *verdict = verdict_of(&rig, job);
+    assert_int_equal(gk_json_get_int(verdict, "passes_all", 0),
+                     gk_json_get_int(verdict, "passes", 0) + 3);
+    assert_int_equal(gk_json_get_int(verdict, "passes", 0), passes);
+    rig_close(&rig);
+}
+
+static void finishing_waits_for_three_passes(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    rig.measured.noise = 0.2; /* nothing would settle before the last pass */
+    rig.measured.time_of = close_times;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 18, ONE);
+    (void)rig_work(&rig, 6);
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_int(body, "job", job));
+    assert_string_equal(rig_request(&rig, "finish", body), "OK");
+    (void)work(&rig, false);
+    assert_int_equal(gk_json_get_int(pick_of(&rig, job), "passes", 0), 3);
+    rig_close(&rig);
+}
+
+static void a_noisy_round_ends_with_its_passes(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    rig.measured.noise = 0.05;
+    rig.measured.time_of = close_times;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 18, ONE);
+    const struct gk_json *lease = work(&rig, true);
+    size_t configs = gk_json_count(gk_json_get(lease, "configs"));
+    assert_true(configs >= 6 && configs <= 18);
+    (void)work(&rig, false);
+    const struct gk_json *pick = pick_of(&rig, job);
+    assert_true(gk_json_get_int(pick, "passes", 0) >= 5);
+    assert_true(gk_json_get_real(pick, "noise_floor", 0) > 0);
+    /* Nobody beats the default by noise of 5 %. */
+    assert_string_equal(gk_json_get_string(pick, "kind", ""), "default");
+    rig_close(&rig);
+}
+
+static void rates_count_what_was_new(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    rig.fails = NULL;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
+    (void)work(&rig, false);
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    const struct gk_json *rates = gk_json_get(rig.reply, "rates");
+    int64_t verified = gk_json_get_int(rates, "verified", -1),
+            failed = gk_json_get_int(rates, "failed", -1);
+    assert_int_equal(verified + failed, 12);
+    assert_int_equal(failed, gk_json_get_int(rig.reply, "failed", -2));
+    assert_int_equal(gk_json_get_int(rates, "duplicates", -1), 0);
+    assert_int_equal(gk_json_get_int(rates, "cold", -1), 12);
+    /* 12 results 10 ms apart, the first of them 10 ms after its lease. */
+    double search = gk_json_get_real(rates, "search_s", 0);
+    assert_true(search > 0.1199 && search < 0.1201);
+    assert_true(gk_json_get_real(rates, "final_s", 0) > 0.0299);
+    double per_s = gk_json_get_real(rates, "verified_per_s", 0);
+    assert_true(per_s > (double)verified / 0.1201 && per_s < (double)verified / 0.1199);
+    double busy = gk_json_get_real(rates, "gpu_busy", 0);
+    assert_true(busy > 0.0799 && busy < 0.0801); /* 0.8 of 10 ms each */
+    assert_true(gk_json_get_real(rates, "gpu_busy_verify", 0) > 0.0199);
+    assert_true(gk_json_get_real(rates, "gpu_busy_final", 0) > 0.29); /* 3 of 10 ms */
+    rig.wall_ms += 3600000;                                           /* an hour later */
+    rig.now_ns += UINT64_C(3600) * 1000000000u;
+    rig_hello(&rig, &rig.workers[0]);
+    rig_ready(&rig, &rig.workers[0], 4);
+    int64_t again = rig_submit(&rig, "b", "sm_90a", 12, ONE);
+    (void)work(&rig, false);
+    assert_string_equal(rig_job_state(&rig, again), "done");
+    rates = gk_json_get(rig.reply, "rates");
+    assert_int_equal(gk_json_get_int(rates, "verified", -1), 0);
+    assert_int_equal(gk_json_get_int(rates, "duplicates", -1), 12);
+    assert_true(gk_json_get_real(rates, "search_s", 9) < 0.001);
+    assert_null(gk_json_get(rates, "gpu_busy")); /* nothing ran: not nought per cent */
+    rig_close(&rig);
+}
+
+static void a_malformed_pass_is_never_sent_again(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 8, ONE);
+    const struct gk_json *lease = work(&rig, true);
+    int64_t token = gk_json_get_int(lease, "token", 0);
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_int(body, "pass", 1) && gk_json_set_string(body, "samples", "none"));
+    rig_send(&rig, worker, GK_MSG_RESULT, token, body);
+    assert_int_equal(worker->acks_dropped, 1);
+    assert_int_equal(worker->errors, 1);
+    rig_forget(worker, 0);
+    (void)work(&rig, false); /* the round begins anew, under another token */
+    (void)pick_of(&rig, job);
+    rig_close(&rig);
+}
+
+/* Whose turn it was is known after a restart: three workers lost to a config end it. */
+static void begun_leases_are_known_after_a_restart(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 1);
+    (void)rig_submit(&rig, "a", "sm_90a", 8, ONE);
+    for (int attempt = 0; attempt < 3; attempt++) {
+        assert_int_equal(gk_json_get_int(worker->leases[0], "attempt", -1), attempt);
+        rig_started(&rig, worker, gk_json_get_int(worker->leases[0], "token", 0));
+        rig_restart(&rig);
+        rig_forget(worker, 0);
+        rig_hello(&rig, worker);
+        rig_ready(&rig, worker, 1);
+    }
+    assert_int_equal(gk_core_counters(rig.core).parked, 1);
+    rig_close(&rig);
+}
+
+static void rows_carry_their_device(void **state)
+{
+    struct rig rig;
+    struct gk_device_props props, want;
+    (void)state;
+    open_rig(&rig, true);
+    rig.written = gk_json_new_array();
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    (void)rig_submit(&rig, "a", "sm_90a", 8, ONE);
+    (void)work(&rig, false);
+    assert_string_equal(rig_request(&rig, "export_data", NULL), "OK");
+    const struct gk_json *row = gk_json_at(gk_json_get(rig.reply, "rows"), 0);
+    assert_int_equal(gk_device_props_from_json(gk_json_get(row, "device"), &props, NULL), GK_OK);
+    rig_props("cuda:0", &want);
+    assert_string_equal(props.gpu, "h200-132sm");
+    assert_int_equal(props.sms, want.sms);
+    assert_int_equal(props.l2_bytes, want.l2_bytes);
+    FILE *file = fopen("test_measured.jsonl", "w"); /* for schemas/message.schema.json */
+    assert_non_null(file);
+    for (size_t i = 0; i < gk_json_count(rig.written); i++) {
+        char *text = gk_json_text(gk_json_at(rig.written, i));
+        assert_true(text && fprintf(file, "%s\n", text) > 0);
+        free(text);
+    }
+    assert_int_equal(fclose(file), 0);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_vendor_takes_part),
+        cmocka_unit_test(no_vendor_has_a_reason),
+        cmocka_unit_test(nobody_asks_a_vendor_without_need),
+        cmocka_unit_test(regimes_are_never_paired),
+        cmocka_unit_test(finishing_waits_for_three_passes),
+        cmocka_unit_test(a_noisy_round_ends_with_its_passes),
+        cmocka_unit_test(rates_count_what_was_new),
+        cmocka_unit_test(a_malformed_pass_is_never_sent_again),
+        cmocka_unit_test(begun_leases_are_known_after_a_restart),
+        cmocka_unit_test(rows_carry_their_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
