@@ -377,6 +377,48 @@ static void identity_is_what_the_page_says(void **state)
     remove_folder(folder);
 }
 
+/* The built-in gemm with and without its "vendor": other bytes travel, nothing is another thing. */
+static void a_vendor_changes_no_identity(void **state)
+{
+    (void)state;
+    char folder[] = "catalog_vendor_XXXXXX", path[64], *text = NULL;
+    size_t size = 0;
+    struct gk_bundle bundle = {0}, other = {0};
+    struct gk_err err = {0};
+    struct gk_buf buf = {0};
+    assert_non_null(mkdtemp(folder));
+    struct gk_catalog *catalog = load(GK_SOURCE_DIR "/kernels", "gemm");
+    assert_ok(gk_catalog_bundle(catalog, &bundle, &err), err);
+    unpack(catalog, &bundle, folder);
+    (void)snprintf(path, sizeof path, "%s/gemm/op.json", folder);
+    assert_ok(gk_file_load(path, 1 << 20, &text, &size, &err), err);
+    const char *from = strstr(text, "\"vendor\""), *to = strstr(text, "\"templates\"");
+    assert_true(from && to && from < to);
+    gk_buf_add(&buf, text, (size_t)(from - text));
+    gk_buf_puts(&buf, to);
+    assert_ok(gk_file_store(path, buf.data, buf.size, &err), err);
+
+    struct gk_catalog *bare = load(folder, NULL);
+    const struct gk_op *x = gk_catalog_find(catalog, "gemm"), *y = gk_catalog_find(bare, "gemm");
+    assert_true(x->vendor.present);
+    assert_false(y->vendor.present);
+    assert_true(gk_hash_equal(&x->meaning, &y->meaning));
+    assert_int_equal(x->template_count, y->template_count);
+    for (uint32_t i = 0; i < x->template_count; i++) {
+        assert_string_equal(x->templates[i].name, y->templates[i].name);
+        assert_true(gk_hash_equal(&x->templates[i].hash, &y->templates[i].hash));
+    }
+    assert_ok(gk_catalog_bundle(bare, &other, &err), err);
+    assert_false(gk_hash_equal(&bundle.id, &other.id));
+    gk_bundle_fini(&bundle);
+    gk_bundle_fini(&other);
+    gk_catalog_destroy(bare);
+    gk_catalog_destroy(catalog);
+    gk_buf_fini(&buf);
+    free(text);
+    remove_folder(folder);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -394,6 +436,7 @@ int main(void)
         cmocka_unit_test(unpacked_bundles_load_to_the_same),
         cmocka_unit_test(hostile_bundles_are_refused),
         cmocka_unit_test(identity_is_what_the_page_says),
+        cmocka_unit_test(a_vendor_changes_no_identity),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
