@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define PIECE_MAX    (256u << 10)
-#define UPLOADS_MAX  8   /* blobs that are being sent at the same time */
-#define CATALOGS_MAX 256 /* bundles met since the start; a catalog takes some 100 KB */
+#define UPLOADS_MAX  8  /* blobs that are being sent at the same time */
+#define CATALOGS_MAX 64 /* in memory at a time, some 100 KB each; more than tasks that are open */
 
 struct upload {
     struct gk_hash hash;
@@ -29,6 +29,8 @@ struct gk_blobs {
     struct {
         char id[GK_HASH_TEXT_SIZE];
         struct gk_catalog *catalog;
+        uint64_t used; /* the least lately used one that nobody holds makes room */
+        uint32_t holders;
     } catalogs[CATALOGS_MAX];
     uint32_t catalog_count;
 };
@@ -266,6 +268,42 @@ static enum gk_status unpack(struct gk_blobs *blobs, const struct gk_bundle *bun
     return status;
 }
 
+/* A place for one more catalog. A dropped one leaves its place marked as nobody's until it is
+ * filled. */
+static enum gk_status make_room(struct gk_blobs *blobs, uint32_t *place_out, struct gk_err *err)
+{
+    uint32_t oldest = UINT32_MAX;
+    if (blobs->catalog_count < CATALOGS_MAX) {
+        *place_out = blobs->catalog_count;
+        return GK_OK;
+    }
+    for (uint32_t i = 0; i < blobs->catalog_count; i++) {
+        if (blobs->catalogs[i].holders == 0 &&
+            (oldest == UINT32_MAX || blobs->catalogs[i].used < blobs->catalogs[oldest].used)) {
+            oldest = i;
+        }
+    }
+    if (oldest == UINT32_MAX) {
+        return gk_fail(err, GK_LIMIT, "%d bundles are in use; no more at a time", CATALOGS_MAX);
+    }
+    gk_catalog_destroy(blobs->catalogs[oldest].catalog);
+    blobs->catalogs[oldest].catalog = NULL;
+    blobs->catalogs[oldest].id[0] = '\0';
+    *place_out = oldest;
+    return GK_OK;
+}
+
+static void blobs_release(void *context, const struct gk_catalog *catalog)
+{
+    struct gk_blobs *blobs = context;
+    for (uint32_t i = 0; i < blobs->catalog_count; i++) {
+        if (blobs->catalogs[i].catalog == catalog) {
+            GK_ASSERT(blobs->catalogs[i].holders > 0);
+            blobs->catalogs[i].holders--;
+        }
+    }
+}
+
 static enum gk_status blobs_catalog(void *context, const struct gk_json *files,
                                     const char *bundle_id, const struct gk_catalog **catalog_out,
                                     struct gk_err *err)
@@ -273,15 +311,16 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files,
     struct gk_blobs *blobs = context;
     for (uint32_t i = 0; i < blobs->catalog_count; i++) {
         if (strcmp(blobs->catalogs[i].id, bundle_id) == 0) {
+            blobs->catalogs[i].used = ++blobs->clock;
+            blobs->catalogs[i].holders++;
             *catalog_out = blobs->catalogs[i].catalog;
             return GK_OK;
         }
     }
-    if (blobs->catalog_count == CATALOGS_MAX) {
-        return gk_fail(err, GK_LIMIT,
-                       "%d different bundles were used since the start of this daemon; restart it "
-                       "to use another one",
-                       CATALOGS_MAX);
+    uint32_t place = 0;
+    enum gk_status status = make_room(blobs, &place, err);
+    if (status != GK_OK) {
+        return status;
     }
     struct gk_bundle bundle = {0};
     struct gk_catalog *catalog = NULL;
@@ -289,10 +328,10 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files,
     struct gk_json *json = gk_json_new_object();
     char *root = gk_asprintf("%s/bundles/%s", blobs->root, bundle_id);
     gk_diag_init(&diag);
-    enum gk_status status = root && gk_json_set(json, "files", gk_json_copy(files)) &&
-                                    gk_json_set_string(json, "id", bundle_id)
-                                ? gk_bundle_from_json(json, &bundle, err)
-                                : gk_fail(err, GK_NOMEM, "out of memory");
+    status = root && gk_json_set(json, "files", gk_json_copy(files)) &&
+                     gk_json_set_string(json, "id", bundle_id)
+                 ? gk_bundle_from_json(json, &bundle, err)
+                 : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = unpack(blobs, &bundle, root, err);
     }
@@ -300,9 +339,11 @@ static enum gk_status blobs_catalog(void *context, const struct gk_json *files,
         status = gk_diag_status(&diag, err);
     }
     if (status == GK_OK) {
-        (void)snprintf(blobs->catalogs[blobs->catalog_count].id, GK_HASH_TEXT_SIZE, "%s",
-                       bundle_id);
-        blobs->catalogs[blobs->catalog_count++].catalog = catalog;
+        (void)snprintf(blobs->catalogs[place].id, GK_HASH_TEXT_SIZE, "%s", bundle_id);
+        blobs->catalogs[place].catalog = catalog;
+        blobs->catalogs[place].used = ++blobs->clock;
+        blobs->catalogs[place].holders = 1;
+        blobs->catalog_count += place == blobs->catalog_count;
         *catalog_out = catalog;
     }
     gk_diag_fini(&diag);
@@ -318,5 +359,6 @@ struct gk_core_files gk_blobs_files(struct gk_blobs *blobs)
                                   .put = blobs_put,
                                   .get = blobs_get,
                                   .catalog = blobs_catalog,
+                                  .release = blobs_release,
                                   .context = blobs};
 }

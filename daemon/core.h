@@ -25,9 +25,11 @@ struct gk_core_files {
     enum gk_status (*get)(void *context, const struct gk_hash *hash, int64_t offset,
                           char **bytes_out, size_t *count_out, int64_t *size_out,
                           struct gk_err *err);
-    /* The catalog of a bundle whose blobs are all there; it lives as long as the context. */
+    /* The catalog of a bundle whose blobs are all there; it lives until it was released as often as
+     * it was given. */
     enum gk_status (*catalog)(void *context, const struct gk_json *files, const char *bundle_id,
                               const struct gk_catalog **catalog_out, struct gk_err *err);
+    void (*release)(void *context, const struct gk_catalog *catalog); /* NULL: nothing to do */
     void *context;
 };
 

@@ -86,6 +86,7 @@ struct trial {
 
 /* What a task needs in memory while it searches or is judged. */
 struct search {
+    const struct gk_catalog *catalog; /* to be released */
     const struct gk_op *op;
     struct gk_device_props props;
     struct gk_problem problem;
@@ -267,6 +268,7 @@ struct gk_json *ack_body(int64_t token, int64_t pass, const char *status);
 /* ---- core_search.c ---- */
 enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err *err);
 void task_close(struct gk_core *core, struct task *task);
+void catalog_release(struct gk_core *core, const struct gk_catalog *catalog); /* may be NULL */
 /* Tells what is recorded, asks what comes next, or moves the task to its final round. */
 enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err *err);
 struct trial *task_trial(struct task *task, int64_t id);

@@ -194,10 +194,13 @@ static enum gk_status put_pick(struct gk_core *core, struct job *job, const stru
     struct gk_json *trial = NULL, *old = NULL, *pick = gk_json_new_object();
     int64_t id = gk_json_get_int(entry, "trial", 0), created = (int64_t)core->wall_ms;
     enum gk_status status = gk_db_trial_get(core->db, id < 0 ? -id : id, &trial, err);
-    if (status == GK_OK &&
-        gk_db_pick_get(core->db, gk_json_get_int(task, "problem", 0),
-                       gk_json_get_string(task, "arch", ""), gk_json_get_string(task, "gpu", ""),
-                       job->policy, &old, NULL) == GK_OK &&
+    if (status == GK_OK) {
+        status = gk_db_pick_get(core->db, gk_json_get_int(task, "problem", 0),
+                                gk_json_get_string(task, "arch", ""),
+                                gk_json_get_string(task, "gpu", ""), job->policy, &old, err);
+        status = status == GK_NOT_FOUND ? GK_OK : status;
+    }
+    if (status == GK_OK && old &&
         strcmp(gk_json_get_string(old, "config_id", ""),
                gk_json_get_string(trial, "config_id", "?")) == 0) {
         created = gk_json_get_int(old, "created_ms", created); /* confirmed, not new */

@@ -8,7 +8,14 @@
 #define HINTS_MAX        64
 #define REUSE_ROUNDS_MAX 64 /* batches that are known already, handled in one step */
 
-static void search_free(struct search *search)
+void catalog_release(struct gk_core *core, const struct gk_catalog *catalog)
+{
+    if (catalog && core->files.release) {
+        core->files.release(core->files.context, catalog);
+    }
+}
+
+static void search_free(struct gk_core *core, struct search *search)
 {
     if (!search) {
         return;
@@ -23,13 +30,14 @@ static void search_free(struct search *search)
         free(search->trials[i].config);
     }
     free(search->trials);
+    catalog_release(core, search->catalog); /* last: op, space and strategy stand on it */
     free(search);
 }
 
 void task_close(struct gk_core *core, struct task *task)
 {
     if (task->search) {
-        search_free(task->search);
+        search_free(core, task->search);
         task->search = NULL;
         core->open_tasks--;
     }
@@ -79,6 +87,7 @@ static enum gk_status open_space(struct gk_core *core, struct task *task, struct
     if (status != GK_OK) {
         return status;
     }
+    search->catalog = catalog;
     search->op = gk_catalog_find(catalog, task->op);
     if (!search->op) {
         return gk_fail(err, GK_NOT_FOUND, "op %s is not in the bundle", task->op);
@@ -118,23 +127,27 @@ static bool push_hint(const struct search *search, struct gk_json *hints, const 
     return gk_json_push(hints, gk_json_new_string(text));
 }
 
-static char *find_incumbent(struct gk_core *core, struct task *task)
+/* *text_out NULL: there is none. */
+static enum gk_status find_incumbent(struct gk_core *core, const struct task *task, char **text_out,
+                                     struct gk_err *err)
 {
+    *text_out = NULL;
     for (size_t i = 0; i < gk_json_count(task->job->incumbents); i++) {
         const struct gk_json *row = gk_json_at(task->job->incumbents, i);
         if (strcmp(gk_json_get_string(row, "problem", ""), task->canonical) == 0 &&
             strcmp(gk_json_get_string(row, "arch", task->arch), task->arch) == 0) {
-            return gk_strdup(gk_json_get_string(row, "config", ""));
+            *text_out = gk_strdup(gk_json_get_string(row, "config", ""));
+            return *text_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
         }
     }
     struct gk_json *pick = NULL;
-    char *text = NULL;
-    if (gk_db_pick_get(core->db, task->problem_id, task->arch, task->gpu, task->job->policy, &pick,
-                       NULL) == GK_OK) {
-        text = gk_strdup(gk_json_get_string(pick, "config", ""));
+    enum gk_status status = gk_db_pick_get(core->db, task->problem_id, task->arch, task->gpu,
+                                           task->job->policy, &pick, err);
+    if (status == GK_OK && !(*text_out = gk_strdup(gk_json_get_string(pick, "config", "")))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
     }
     gk_json_free(pick);
-    return text;
+    return status == GK_NOT_FOUND ? GK_OK : status;
 }
 
 /* Values of the problem's enums, types and truths: problems that share them share popularity. */
@@ -190,7 +203,7 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
     struct gk_json *rows = NULL;
     struct gk_json *hints = gk_json_new_array();
     bool former = false;
-    task->incumbent = find_incumbent(core, task);
+    enum gk_status status = find_incumbent(core, task, &task->incumbent, err);
     task->flags = flags_of(search);
     bool ok = hints && task->flags && take_former_hints(core, task, search, hints, &former);
     if (gk_catalog_default(search->op, &search->problem, &search->def, &config, &tree, NULL) ==
@@ -198,8 +211,7 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
         task->default_config = gk_config_text(&search->def.trees[tree], &config);
         ok = ok && task->default_config && push_hint(search, hints, task->default_config);
     }
-    enum gk_status status = GK_OK;
-    if (!former) {
+    if (status == GK_OK && !former) {
         ok = ok && push_hint(search, hints, task->incumbent);
         status = gk_db_pick_neighbours(core->db, task->op, task->arch, task->gpu, task->job->policy,
                                        NEIGHBOURS_MAX, &rows, err);
@@ -448,7 +460,7 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
             gk_fail(&why, GK_NOT_FOUND, "strategy %s is not in this build", task->job->strategy);
     }
     if (status != GK_OK) { /* a wrong bundle, no legal config: the task's end, not the daemon's */
-        search_free(search);
+        search_free(core, search);
         if (status == GK_NOMEM) {
             return gk_fail(err, GK_NOMEM, "%s", why.text);
         }
@@ -474,7 +486,7 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
         status = rebuild(core, task, search, err);
     }
     if (status != GK_OK) {
-        search_free(search);
+        search_free(core, search);
         return status;
     }
     task->search = search;

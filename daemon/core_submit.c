@@ -16,8 +16,9 @@ struct submit {
     char spec_key[GK_HASH_TEXT_SIZE];
 };
 
-static void submit_fini(struct submit *s)
+static void submit_fini(struct gk_core *core, struct submit *s)
 {
+    catalog_release(core, s->catalog);
     gk_bundle_fini(&s->bundle);
     gk_json_free(s->archs);
     gk_json_free(s->ops);
@@ -436,21 +437,28 @@ static bool add_warnings(struct gk_core *core, struct gk_json *reply, const stru
     return gk_json_set(reply, "warnings", warnings);
 }
 
-/* The unfinished job of the same key, unless the submission wants a fresh one. NULL: there is none
- * to go on with. A job that was asked to stop early is none: only its final rounds are left, and
- * who asks again wants the whole budget; a new job takes over every record of it. */
-static struct gk_json *find_unfinished(struct gk_core *core, const struct submit *s)
+/* The unfinished job of the same key, unless the submission wants a fresh one. *row_out NULL: there
+ * is none to go on with; a store that does not answer is no such answer. A job that was asked to
+ * stop early is none: only its final rounds are left, and who asks again wants the whole budget; a
+ * new job takes over every record of it. */
+static enum gk_status find_unfinished(struct gk_core *core, const struct submit *s,
+                                      struct gk_json **row_out, struct gk_err *err)
 {
     struct gk_json *row = NULL;
-    if (gk_json_get_bool(s->body, "fresh", false) ||
-        gk_db_job_by_spec(core->db, s->spec_key, true, &row, NULL) != GK_OK) {
-        return NULL;
+    *row_out = NULL;
+    if (gk_json_get_bool(s->body, "fresh", false)) {
+        return GK_OK;
+    }
+    enum gk_status status = gk_db_job_by_spec(core->db, s->spec_key, true, &row, err);
+    if (status != GK_OK) {
+        return status == GK_NOT_FOUND ? GK_OK : status;
     }
     if (gk_json_get_bool(row, "finishing", false)) {
         gk_json_free(row);
         row = NULL;
     }
-    return row;
+    *row_out = row;
+    return GK_OK;
 }
 
 static enum gk_status go_on_with(struct gk_core *core, const struct submit *s,
@@ -504,10 +512,15 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
     struct submit s = {.body = body};
     struct gk_json *row = NULL;
     enum gk_status status = read_limits(&s, err);
-    if (status == GK_OK && gk_db_job_by_submit(core->db, s.submit_id, &row, NULL) == GK_OK) {
-        status = answer(reply, row, true, err); /* the same request again: its answer was lost */
-        gk_json_free(row);
-        return status;
+    if (status == GK_OK) {
+        status = gk_db_job_by_submit(core->db, s.submit_id, &row, err);
+        if (status == GK_OK) {
+            status =
+                answer(reply, row, true, err); /* the same request again: its answer was lost */
+            gk_json_free(row);
+            return status;
+        }
+        status = status == GK_NOT_FOUND ? GK_OK : status;
     }
     if (status == GK_OK && core->free_bytes < GK_CORE_FREE_LOW) {
         return gk_fail(err, GK_LIMIT,
@@ -526,10 +539,12 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
     }
     if (status == GK_OK) {
         make_key(&s);
-        row = find_unfinished(core, &s);
+        status = find_unfinished(core, &s, &row, err);
+    }
+    if (status == GK_OK) {
         status = row ? go_on_with(core, &s, row, reply, err) : begin_job(core, &s, reply, err);
     }
     gk_json_free(row);
-    submit_fini(&s);
+    submit_fini(core, &s);
     return status;
 }

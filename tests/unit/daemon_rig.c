@@ -37,21 +37,32 @@ static enum gk_status files_catalog(void *context, const struct gk_json *files, 
                                     const struct gk_catalog **catalog_out, struct gk_err *err)
 {
     (void)files, (void)id, (void)err;
-    *catalog_out = ((struct rig *)context)->catalog;
+    struct rig *rig = context;
+    *catalog_out = rig->catalog;
+    rig->catalogs_out++;
     return GK_OK;
+}
+
+static void files_release(void *context, const struct gk_catalog *catalog)
+{
+    struct rig *rig = context;
+    assert_ptr_equal(catalog, rig->catalog);
+    assert_true(rig->catalogs_out > 0);
+    rig->catalogs_out--;
 }
 
 void rig_start_core(struct rig *rig)
 {
     struct gk_err err = {0};
     assert_int_equal(gk_db_start(rig->db, &rig->epoch, &err), GK_OK);
-    struct gk_core_setup setup = {.db = rig->db,
-                                  .files = {files_has, files_put, files_get, files_catalog, rig},
-                                  .epoch = rig->epoch,
-                                  .now_ns = rig->now_ns,
-                                  .wall_ms = rig->wall_ms,
-                                  .version = "test",
-                                  .pid = 1};
+    struct gk_core_setup setup = {
+        .db = rig->db,
+        .files = {files_has, files_put, files_get, files_catalog, files_release, rig},
+        .epoch = rig->epoch,
+        .now_ns = rig->now_ns,
+        .wall_ms = rig->wall_ms,
+        .version = "test",
+        .pid = 1};
     if (gk_core_create(&setup, &rig->core, &err) != GK_OK) {
         fail_msg("core: %s", err.text);
     }
@@ -88,6 +99,7 @@ void rig_open(struct rig *rig, const char *store, const char *kernels)
 void rig_close(struct rig *rig)
 {
     gk_core_destroy(rig->core);
+    assert_int_equal(rig->catalogs_out, 0);
     gk_db_close(rig->db);
     gk_catalog_destroy(rig->catalog);
     gk_json_free(rig->bundle);

@@ -27,6 +27,7 @@ struct rig {
     struct gk_db *db;
     struct gk_catalog *catalog;
     struct gk_json *bundle;
+    int64_t catalogs_out; /* given and not released */
     struct gk_core *core;
     int64_t epoch;
     uint64_t now_ns, wall_ms, seq;
