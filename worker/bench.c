@@ -10,6 +10,8 @@
 #define QUICK_DEATHS_MAX                                                                           \
     5 /* starts in a row without one answer: the machine is broken, not the configs */
 
+static void restart(struct bench *bench);
+
 static struct gk_hash kill_key(const char *config_id)
 {
     return gk_hash_text(config_id);
@@ -45,14 +47,25 @@ static void executor_frame(void *context, const struct gk_json *json)
     struct bench *bench = context;
     struct lease *lease = bench->lease;
     uint32_t unit = bench->unit;
+    if (!bench->ready && gk_json_get_bool(json, "ready", false)) {
+        bench->ready = true;
+        bench->quick_deaths = 0;
+        if (lease) { /* opening a device is no candidate's time */
+            gk_process_deadline(bench->process, (uint64_t)lease->run_s * 1000);
+        }
+        return;
+    }
     if (!lease) {
         gk_process_abandon(bench->process);
         bench->process = NULL;
         return;
     }
     gk_process_deadline(bench->process, 0);
-    bench->quick_deaths = 0;
     bench->lease = NULL;
+    if (gk_json_get_bool(json, "lost", false)) {
+        gk_process_abandon(bench->process);
+        bench->process = NULL;
+    }
     const struct gk_json *record = gk_json_get(json, "record");
     if (record) {
         lease_recorded(bench->worker, lease, unit, record);
@@ -73,14 +86,20 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     struct lease *lease = bench->lease;
     uint32_t index = bench->unit;
     struct gk_json *record = NULL;
+    bool was_ready = bench->ready;
     bench->process = NULL;
+    bench->ready = false;
+    if (!was_ready && ++bench->quick_deaths >= QUICK_DEATHS_MAX) {
+        worker_end(worker, GK_INTERNAL, "the executor cannot open its device");
+        return;
+    }
+    if (lease && !was_ready) { /* the unit never ran: the next executor gets it */
+        restart(bench);
+        return;
+    }
     bench->lease = NULL;
     if (!lease) {
         bench_advance(bench);
-        return;
-    }
-    if (++bench->quick_deaths >= QUICK_DEATHS_MAX && exit_status != 0) {
-        worker_end(worker, GK_INTERNAL, "the executor ends at every start");
         return;
     }
     const struct unit *unit = &lease->units[index];
@@ -103,8 +122,16 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
 static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
 {
     struct worker *worker = bench->worker;
-    char *argv[] = {(char *)worker->options->program, (char *)"--child=executor",
-                    (char *)"--device", bench->props.device, NULL};
+    char *argv[] = {(char *)worker->options->program,
+                    (char *)"--child=executor",
+                    (char *)"--device",
+                    bench->props.device,
+                    (char *)"--nvrtc",
+                    worker->nvrtc_path,
+                    (char *)"--spool",
+                    (char *)(uintptr_t)worker->options->spool,
+                    NULL};
+    bench->ready = false;
     struct gk_process_events events = {executor_frame, executor_ended, bench};
     return gk_process_start(&worker->loop, argv, NULL, &events, &bench->process, err);
 }
@@ -121,11 +148,14 @@ static struct gk_json *request_of(const struct bench *bench, const struct lease 
     good = good && gk_json_set_string(json, "root", lease->bundle->root) &&
            gk_json_set_string(json, "op", lease->op) &&
            gk_json_set_string(json, "problem", lease->problem) &&
-           gk_json_set_string(json, "config", unit->config) &&
+           gk_json_set_string(json, "config", unit->config ? unit->config : "vendor") &&
            gk_json_set_string(json, "reference", lease->reference ? lease->reference->path : "") &&
            gk_json_set_int(json, "input_set",
                            lease->is_final ? (lease->pass == 1 ? -1 : 0) : lease->input_set) &&
            gk_json_set_real(json, "best_ns", lease->best_ns) &&
+           gk_json_set_bool(json, "final", lease->is_final) &&
+           gk_json_set_bool(json, "sustained", lease->sustained) &&
+           gk_json_set_bool(json, "vendor", unit->is_vendor) &&
            gk_json_set_bool(json, "measure_only", lease->is_final && lease->pass > 1);
     (void)bench;
     if (!good) {
@@ -164,6 +194,34 @@ static void say_started(struct worker *worker, struct lease *lease)
     }
 }
 
+#define OPEN_MS 60000 /* to open a device: a driver that has to load itself takes seconds */
+
+/* Gives the bench's unit to its executor, which is started if there is none. */
+static enum gk_status hand_over(struct bench *bench, struct gk_err *err)
+{
+    const struct lease *lease = bench->lease;
+    enum gk_status status = bench->process ? GK_OK : start_executor(bench, err);
+    struct gk_json *request =
+        status == GK_OK ? request_of(bench, lease, &lease->units[bench->unit]) : NULL;
+    if (status == GK_OK) {
+        status = request ? gk_process_send(bench->process, request, err) : GK_NOMEM;
+    }
+    gk_json_free(request);
+    if (status == GK_OK) {
+        gk_process_deadline(bench->process, bench->ready ? (uint64_t)lease->run_s * 1000 : OPEN_MS);
+    }
+    return status;
+}
+
+static void restart(struct bench *bench)
+{
+    struct gk_err err = {0};
+    enum gk_status status = hand_over(bench, &err);
+    if (status != GK_OK) {
+        worker_end(bench->worker, status, err.text);
+    }
+}
+
 void bench_advance(struct bench *bench)
 {
     struct worker *worker = bench->worker;
@@ -176,25 +234,19 @@ void bench_advance(struct bench *bench)
     if (index == UINT32_MAX) {
         return;
     }
-    enum gk_status status = bench->process ? GK_OK : start_executor(bench, &err);
-    struct gk_json *request =
-        status == GK_OK ? request_of(bench, lease, &lease->units[index]) : NULL;
-    if (status == GK_OK) {
-        status = request ? gk_process_send(bench->process, request, &err) : GK_NOMEM;
-    }
-    gk_json_free(request);
+    bench->lease = lease;
+    bench->unit = index;
+    enum gk_status status = hand_over(bench, &err);
     if (status != GK_OK) {
+        bench->lease = NULL;
         worker_end(worker, status, err.text);
         return;
     }
-    bench->lease = lease;
-    bench->unit = index;
     if (lease->state == LEASE_READY) {
         lease->state = LEASE_RUN;
         lease->begun_ms = uv_now(&worker->loop);
         say_started(worker, lease);
     }
-    gk_process_deadline(bench->process, (uint64_t)lease->run_s * 1000);
     session_credit(worker);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The two kinds of child processes of a worker, both the same program with another main:
  *     gktune-worker --child=compile --nvrtc PATH
- *     gktune-worker --child=executor --device emu:sm_80
+ *     gktune-worker --child=executor --device emu:sm_80 --nvrtc PATH --spool DIR
  * They read requests as frames from descriptor 0 and answer each on descriptor 1, in order. They
  * die with their parent, whatever it dies of, and have limits: what a hostile source or kernel does
  * stays theirs.
@@ -16,10 +16,23 @@
  * {"error": text, "status": name} when NVRTC could not work. Returns the exit status. */
 int gk_child_compile(const char *nvrtc_path);
 
-/* Executor process. A request: {root, op, template, problem, config, codes:[path or ""], reference:
- * path, input_set (-1: all), best_ns, measure_only}. The answer {"record": ...}, or {"error",
- * "status"}. */
-int gk_child_executor(const char *device_name);
+struct gk_executor_options {
+    const char *device;
+    const char
+        *nvrtc; /* the library: devices that compare results themselves need kernels of ours */
+    const char
+        *spool; /* worker's folder, for those kernels' code; "": they are compiled each time */
+    const char
+        *vendor; /* where the vendor's library may be: see worker/vendor.h; NULL: usual places */
+};
+
+/* Executor process. Its first frame is {"ready": true}, once the device is open: one that ends
+ * before met a broken device, not a broken config. A request: {root, op, problem, config, codes:
+ * [path or ""], reference: path, input_set (-1: all), best_ns, measure_only, final, sustained};
+ * with "vendor": true in place of config and codes the vendor's library is run. The answer
+ * {"record":
+ * ...}, or {"error", "status"}; with "lost": true it is the last, since its device is lost. */
+int gk_child_executor(const struct gk_executor_options *options);
 
 /* Exits 0 when a small kernel compiles: tried once inside the sandbox before it is relied upon. */
 int gk_child_probe(const char *nvrtc_path);

@@ -12,6 +12,7 @@
 #include "worker/children.h"
 #include "worker/code_cache.h"
 #include "worker/device_mock.h"
+#include "worker/scene.h"
 #include "worker/trial.h"
 
 #define REFERENCES_BYTES ((size_t)512 << 20)
@@ -19,9 +20,9 @@
 #define TIMES_MAX        256
 
 struct executor {
-    struct gk_device *device; /* NULL: mock */
+    const struct gk_executor_options *options;
+    struct gk_trial_bench bench; /* device NULL: mock */
     struct gk_device_props props;
-    struct gk_references *references;
     struct {
         char *root;
         struct gk_catalog *catalog;
@@ -33,6 +34,7 @@ struct executor {
         double run_ns, plan_ns;
     } times[TIMES_MAX];
     uint32_t time_next;
+    bool lost; /* the device: this process has said so and ends */
 };
 
 struct request { /* of one trial; owned pieces */
@@ -84,6 +86,9 @@ static enum gk_status find_catalog(struct executor *executor, const char *root,
         return status == GK_OK ? gk_fail(err, GK_NOMEM, "out of memory") : status;
     }
     const uint32_t last = CATALOGS_MAX - 1;
+    if (executor->catalogs[last].catalog) {
+        gk_kept_clear(&executor->bench); /* what is kept knows its op */
+    }
     free(executor->catalogs[last].root);
     gk_catalog_destroy(executor->catalogs[last].catalog);
     memmove(&executor->catalogs[1], &executor->catalogs[0], last * sizeof executor->catalogs[0]);
@@ -130,6 +135,9 @@ static enum gk_status read_request(struct executor *executor, const struct gk_js
         status =
             gk_catalog_space(request->op, &request->problem, &executor->props, &request->def, err);
         request->has_def = status == GK_OK;
+    }
+    if (status == GK_OK && gk_json_get_bool(json, "vendor", false)) {
+        return read_codes(request, json, err);
     }
     if (status == GK_OK) {
         status = gk_config_from_text(&request->def, gk_json_get_string(json, "config", ""),
@@ -218,6 +226,8 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
                                 struct gk_err *err)
 {
     int64_t set = gk_json_get_int(json, "input_set", 0);
+    bool is_final = gk_json_get_bool(json, "final", false);
+    struct gk_hash key = time_key(json);
     struct gk_trial trial = {
         .op = request->op,
         .template_ = request->template_,
@@ -227,16 +237,18 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
         .input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set % 4,
         .best_ns = gk_json_get_real(json, "best_ns", 0),
         .measure_only = gk_json_get_bool(json, "measure_only", false),
+        .effort = is_final ? gk_effort_pass(gk_json_get_bool(json, "sustained", false))
+                           : gk_effort_search(),
+        .vendor_places = executor->options->vendor,
+        .keep = is_final ? &key : NULL,
     };
-    struct gk_trial_bench bench = {executor->device, executor->references};
-    struct gk_hash key = time_key(json);
     if (trial.measure_only && executor->props.modelled && known_time(executor, &key, record)) {
         return GK_OK;
     }
     for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
         trial.codes[i] = &request->codes[i];
     }
-    enum gk_status status = gk_trial_run(&bench, &trial, record, err);
+    enum gk_status status = gk_trial_run(&executor->bench, &trial, record, err);
     if (status == GK_OK && record->stage == GK_STAGE_DONE) {
         uint32_t slot = executor->time_next++ % TIMES_MAX;
         executor->times[slot].key = key;
@@ -253,6 +265,11 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static bool is_lost(struct gk_device *device)
+{
+    return device->ops->health(device, NULL) != GK_OK;
+}
+
 static struct gk_json *answer(struct executor *executor, const struct gk_json *json)
 {
     struct request *request = calloc(1, sizeof *request);
@@ -267,13 +284,16 @@ static struct gk_json *answer(struct executor *executor, const struct gk_json *j
     gk_record_init(record);
     enum gk_status status = read_request(executor, json, request, &err);
     if (status == GK_OK) {
-        status = executor->device ? run_trial(executor, json, request, record, &err)
-                                  : run_mock(executor, json, request, record, &err);
+        status = executor->bench.device ? run_trial(executor, json, request, record, &err)
+                                        : run_mock(executor, json, request, record, &err);
     }
-    record->verify_ns = (double)(now_ns() - start);
+    double spent = (double)(now_ns() - start);
+    record->verify_ns = spent > record->measure_ns ? spent - record->measure_ns : 0;
+    executor->lost = executor->bench.device && is_lost(executor->bench.device);
     good = status == GK_OK ? gk_json_set(reply, "record", gk_record_to_json(record))
                            : gk_json_set_string(reply, "error", err.text) &&
                                  gk_json_set_string(reply, "status", gk_status_name(status));
+    good = good && (!executor->lost || gk_json_set_bool(reply, "lost", true));
 out:
     if (record) {
         gk_record_fini(record);
@@ -290,49 +310,109 @@ out:
     return reply;
 }
 
-static enum gk_status open_device(struct executor *executor, const char *name, struct gk_err *err)
+#define CACHE_PATH_MAX 4096
+/* Scenes take at most this part of the device's memory; one of them may take half of it. */
+#define SCENES_SHARE 0.7
+
+/* A device that is large or does not see every access itself compares on its own, with kernels of
+ * ours. */
+static enum gk_status open_scenes(struct executor *executor, struct gk_err *err)
 {
+    struct gk_trial_bench *bench = &executor->bench;
+    const struct gk_compiler_places places = {.file = executor->options->nvrtc};
+    char cache[CACHE_PATH_MAX];
+    (void)snprintf(cache, sizeof cache, "%s/code", executor->options->spool);
+    enum gk_status status = gk_inspector_create(
+        bench->device, &places, *executor->options->spool ? cache : NULL, &bench->inspector, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    bench->scenes = gk_scenes_create(bench->device, bench->inspector,
+                                     (uint64_t)((double)executor->props.mem_bytes * SCENES_SHARE));
+    bench->kept = gk_kept_create();
+    return bench->scenes && bench->kept ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+}
+
+static enum gk_status open_device(struct executor *executor, struct gk_err *err)
+{
+    const char *name = executor->options->device;
     if (strncmp(name, "mock", 4) == 0) {
         return gk_device_props_builtin(name, &executor->props, err);
     }
-    enum gk_status status = gk_device_open(name, &executor->device, err);
+    enum gk_status status = gk_device_open(name, &executor->bench.device, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    executor->props = executor->bench.device->props;
+    executor->bench.references = gk_references_create(REFERENCES_BYTES);
+    if (!executor->bench.references) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    return executor->props.modelled ? GK_OK : open_scenes(executor, err);
+}
+
+static void executor_close(struct executor *executor)
+{
+    struct gk_trial_bench *bench = &executor->bench;
+    gk_kept_destroy(bench);
+    gk_scenes_destroy(bench->scenes);
+    gk_inspector_destroy(bench->inspector);
+    gk_references_destroy(bench->references);
+    gk_device_close(bench->device);
+    for (uint32_t i = 0; i < CATALOGS_MAX; i++) {
+        free(executor->catalogs[i].root);
+        gk_catalog_destroy(executor->catalogs[i].catalog);
+    }
+    free(executor);
+}
+
+static enum gk_status say_ready(struct gk_err *err)
+{
+    struct gk_json *json = gk_json_new_object();
+    enum gk_status status = json && gk_json_set_bool(json, "ready", true)
+                                ? gk_frame_write(STDOUT_FILENO, json, err)
+                                : gk_fail(err, GK_NOMEM, "out of memory");
+    gk_json_free(json);
+    return status;
+}
+
+/* One request and its answer. GK_END: no more, or the device is lost. */
+static enum gk_status serve(struct executor *executor, struct gk_err *err)
+{
+    struct gk_json *request = NULL;
+    enum gk_status status = gk_frame_read(STDIN_FILENO, &request, err);
     if (status == GK_OK) {
-        executor->props = executor->device->props;
+        struct gk_json *reply = answer(executor, request);
+        status = reply ? gk_frame_write(STDOUT_FILENO, reply, err)
+                       : gk_fail(err, GK_NOMEM, "out of memory");
+        gk_json_free(reply);
+    }
+    gk_json_free(request);
+    if (status == GK_OK && executor->lost) {
+        _exit(0); /* nothing of a lost device is released in order: its driver may not return */
     }
     return status;
 }
 
-int gk_child_executor(const char *device_name)
+int gk_child_executor(const struct gk_executor_options *options)
 {
     struct executor *executor = calloc(1, sizeof *executor);
     struct gk_err err = {0};
     gk_child_limits(0, 0);
-    enum gk_status status = executor ? open_device(executor, device_name, &err)
-                                     : gk_fail(&err, GK_NOMEM, "out of memory");
+    if (executor) {
+        executor->options = options;
+    }
+    enum gk_status status =
+        executor ? open_device(executor, &err) : gk_fail(&err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
-        executor->references = gk_references_create(REFERENCES_BYTES);
-        status = executor->references ? GK_OK : gk_fail(&err, GK_NOMEM, "out of memory");
+        status = say_ready(&err);
     }
     while (status == GK_OK) {
-        struct gk_json *request = NULL;
-        status = gk_frame_read(STDIN_FILENO, &request, &err);
-        if (status == GK_OK) {
-            struct gk_json *reply = answer(executor, request);
-            status = reply ? gk_frame_write(STDOUT_FILENO, reply, &err)
-                           : gk_fail(&err, GK_NOMEM, "out of memory");
-            gk_json_free(reply);
-        }
-        gk_json_free(request);
+        status = serve(executor, &err);
     }
     if (executor) {
-        gk_references_destroy(executor->references);
-        gk_device_close(executor->device);
-        for (uint32_t i = 0; i < CATALOGS_MAX; i++) {
-            free(executor->catalogs[i].root);
-            gk_catalog_destroy(executor->catalogs[i].catalog);
-        }
+        executor_close(executor);
     }
-    free(executor);
     if (status != GK_END) {
         (void)fprintf(stderr, "gktune-worker: executor: %s\n", err.text);
     }

@@ -50,6 +50,7 @@ static void unit_fini(struct worker *worker, struct unit *unit)
     }
     gk_json_free(unit->failure);
     gk_json_free(unit->samples);
+    free(unit->detail);
     free(unit->config);
     free(unit->config_id);
 }
@@ -61,6 +62,7 @@ static void lease_free(struct worker *worker, struct lease *lease)
     }
     pool_release(worker, lease->reference);
     bundle_release(worker, lease->bundle);
+    gk_json_free(lease->environment);
     free(lease->units);
     free(lease->order);
     free(lease->op);
@@ -84,7 +86,11 @@ void lease_drop(struct worker *worker, struct lease *lease)
         gk_process_abandon(bench->process); /* a fresh one takes its place */
         bench->process = NULL;
     }
+    bool was_final = lease->is_final;
     lease_free(worker, lease);
+    if (was_final) {
+        pool_advance(worker); /* it waited for the round to end */
+    }
     session_credit(worker);
 }
 
@@ -93,6 +99,11 @@ void lease_drop(struct worker *worker, struct lease *lease)
 static enum gk_status read_unit(const struct gk_json *json, struct unit *unit, struct gk_err *err)
 {
     const char *config = NULL, *id = NULL;
+    if (strncmp(gk_json_get_string(json, "template", ""), "vendor:", 7) == 0) {
+        unit->is_vendor = true; /* trial 0; a failure of it is no config's */
+        unit->config_id = gk_strdup("vendor");
+        return unit->config_id ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    }
     enum gk_status status = gk_json_need_string(json, "config", 65536, &config, "LEASE", err);
     if (status == GK_OK) {
         status = gk_json_need_string(json, "config_id", 128, &id, "LEASE", err);
@@ -129,7 +140,7 @@ static enum gk_status read_final(const struct gk_json *body, struct lease *lease
     lease->budget_s = gk_json_get_int(body, "budget_s", SECONDS_MAX);
     lease->pass = 1;
     lease->units = calloc(count, sizeof *lease->units);
-    lease->order = calloc(count, sizeof *lease->order);
+    lease->order = calloc(2 * count, sizeof *lease->order); /* forth and back */
     if (!lease->units || !lease->order) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
@@ -333,6 +344,9 @@ static void render_units(struct worker *worker, struct lease *lease)
     }
     for (uint32_t i = 0; i < lease->unit_count; i++) {
         struct unit *unit = &lease->units[i];
+        if (unit->is_vendor) {
+            continue;
+        }
         if (!unit->failure && kills_reached(worker, unit->config_id, KILLS_QUARANTINE)) {
             unit->failure = record_json(GK_STAGE_LOAD, GK_FAILURE_QUARANTINED,
                                         "it killed executors %d times before", KILLS_QUARANTINE);
@@ -422,9 +436,35 @@ static bool add_unit(struct gk_json *samples, struct gk_json *failed, struct uni
         good = item && gk_json_set_int(item, "trial", unit->trial);
         good = item && gk_json_set(item, "ns", unit->samples) && good;
         unit->samples = NULL;
+        good = good && (!unit->detail || gk_json_set_string(item, "detail", unit->detail));
         good = gk_json_push(samples, item) && good;
     }
     return good;
+}
+
+/* Conditions of the pass: those of the unit that drew most, and what it cost all of them. */
+static bool add_environment(struct lease *lease, struct gk_json *body)
+{
+    static const char *const members[] = {"regime",         "sm_clock_khz",  "power_mw",
+                                          "power_limit_mw", "temperature_c", "throttle"};
+    if (!lease->environment) {
+        return true;
+    }
+    struct gk_json *json = gk_json_new_object();
+    bool good = json != NULL;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(members) && good; i++) {
+        const struct gk_json *value = gk_json_get(lease->environment, members[i]);
+        good = !value || gk_json_set(json, members[i], gk_json_copy(value));
+    }
+    good = good && gk_json_set_int(json, "dropped", lease->dropped) &&
+           gk_json_set_real(json, "gpu_ns", lease->gpu_ns);
+    gk_json_free(lease->environment);
+    lease->environment = NULL;
+    if (!good) {
+        gk_json_free(json);
+        return false;
+    }
+    return gk_json_set(body, "environment", json);
 }
 
 static void report_pass(struct worker *worker, struct lease *lease)
@@ -438,6 +478,7 @@ static void report_pass(struct worker *worker, struct lease *lease)
     }
     good = gk_json_set(body, "samples", samples) && good;
     good = gk_json_set(body, "failed", failed) && good;
+    good = good && add_environment(lease, body);
     good = good && gk_json_set_int(body, "pass", lease->pass) &&
            gk_json_set_string(body, "record_kind", "pass") &&
            gk_json_set_bool(body, "last", lease->last_said);
@@ -465,6 +506,13 @@ static void shuffle(struct lease *lease)
         lease->order[other] = unit;
     }
     lease->order_at = 0;
+    lease->order_count = lease->unit_count;
+    /* A B C C B A: a drift that goes on evenly hits every unit alike. */
+    for (uint32_t i = 0; lease->sustained && i < lease->unit_count; i++) {
+        lease->order[lease->order_count++] = lease->order[lease->unit_count - 1 - i];
+    }
+    lease->gpu_ns = 0;
+    lease->dropped = 0;
 }
 
 uint32_t lease_next_unit(struct lease *lease)
@@ -472,7 +520,7 @@ uint32_t lease_next_unit(struct lease *lease)
     if (!lease->is_final) {
         return lease->state == LEASE_READY ? 0 : UINT32_MAX;
     }
-    while (lease->order_at < lease->unit_count) {
+    while (lease->order_at < lease->order_count) {
         uint32_t unit = lease->order[lease->order_at++];
         if (!lease->units[unit].failure) {
             return unit;
@@ -483,12 +531,48 @@ uint32_t lease_next_unit(struct lease *lease)
 
 static bool pass_is_over(const struct lease *lease)
 {
-    for (uint32_t i = lease->order_at; i < lease->unit_count; i++) {
+    for (uint32_t i = lease->order_at; i < lease->order_count; i++) {
         if (!lease->units[lease->order[i]].failure) {
             return false;
         }
     }
     return true;
+}
+
+/* Adds to what the unit has in this pass: two blocks in the sustained regime. */
+static bool add_samples(struct unit *unit, const struct gk_json *samples)
+{
+    if (!unit->samples) {
+        unit->samples = gk_json_copy(samples);
+        return unit->samples != NULL;
+    }
+    bool good = true;
+    for (size_t i = 0; i < gk_json_count(samples) && good; i++) {
+        good = gk_json_push(unit->samples, gk_json_copy(gk_json_at(samples, i)));
+    }
+    return good;
+}
+
+static void take_conditions(struct lease *lease, struct unit *unit, const struct gk_json *record)
+{
+    const struct gk_json *environment = gk_json_get(record, "environment");
+    const char *detail = gk_json_get_string(environment, "detail", NULL);
+    lease->gpu_ns += gk_json_get_real(record, "gpu_verify_ns", 0) +
+                     gk_json_get_real(record, "gpu_measure_ns", 0);
+    if (!environment) {
+        return;
+    }
+    lease->dropped += (uint32_t)gk_json_get_int(environment, "dropped", 0);
+    lease->at_limit = lease->at_limit || gk_json_get_bool(environment, "at_power_limit", false);
+    if (!lease->environment || gk_json_get_int(environment, "power_mw", 0) >=
+                                   gk_json_get_int(lease->environment, "power_mw", 0)) {
+        gk_json_free(lease->environment);
+        lease->environment = gk_json_copy(environment);
+    }
+    if (detail) {
+        free(unit->detail);
+        unit->detail = gk_strdup(detail);
+    }
 }
 
 void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
@@ -499,11 +583,12 @@ void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
         return;
     }
     const char *failure = gk_json_get_string(record, "failure", "none");
-    if (strcmp(failure, gk_failure_name(GK_FAILURE_NONE)) == 0) {
-        gk_json_free(lease->units[unit].samples);
-        lease->units[unit].samples = gk_json_copy(gk_json_get(record, "samples_ns"));
-    } else {
+    take_conditions(lease, &lease->units[unit], record);
+    if (strcmp(failure, gk_failure_name(GK_FAILURE_NONE)) != 0) {
         lease->units[unit].failure = gk_json_copy(record);
+    } else if (!add_samples(&lease->units[unit], gk_json_get(record, "samples_ns"))) {
+        lease->units[unit].failure =
+            record_json(GK_STAGE_MEASURE, GK_FAILURE_INFRA, "out of memory");
     }
     if (pass_is_over(lease)) {
         report_pass(worker, lease);
@@ -523,6 +608,7 @@ void lease_acknowledged(struct worker *worker, struct lease *lease, bool go_on)
     }
     lease->pass++;
     lease->state = LEASE_RUN;
+    lease->sustained = lease->sustained || lease->at_limit;
     shuffle(lease);
     bench_advance(&worker->benches[lease->device]);
 }

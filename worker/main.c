@@ -230,6 +230,15 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     return status;
 }
 
+/* NULL when out of memory: then the usual places are tried. */
+static char *vendor_places(void)
+{
+    const char *file = getenv("GKTUNE_CUBLASLT"), *toolkit = getenv("CUDA_HOME");
+    const char *python = getenv("VIRTUAL_ENV"), *home = getenv("HOME");
+    return gk_asprintf("%s:%s:%s:%s%s", file ? file : "", toolkit ? toolkit : "",
+                       python ? python : "", home ? home : "", home ? "/.local" : "");
+}
+
 static int run_child(const struct arguments *arguments)
 {
     const char *device = arguments->options.device_count ? arguments->options.devices[0] : "";
@@ -240,7 +249,12 @@ static int run_child(const struct arguments *arguments)
     if (strcmp(arguments->child, "probe") == 0) {
         return gk_child_probe(nvrtc);
     }
-    return strcmp(arguments->child, "executor") == 0 ? gk_child_executor(device) : 2;
+    char *vendor = vendor_places();
+    const struct gk_executor_options executor = {
+        device, nvrtc, arguments->options.spool ? arguments->options.spool : "", vendor};
+    int status = strcmp(arguments->child, "executor") == 0 ? gk_child_executor(&executor) : 2;
+    free(vendor);
+    return status;
 }
 
 int main(int argc, char **argv)

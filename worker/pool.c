@@ -221,8 +221,24 @@ static struct compile_task *next_queued(struct worker *worker)
     return task;
 }
 
+/* While a final round is timed on a real device its host compiles nothing: sixteen compilers on the
+ * memory bus and in the power budget are not what the winner will live with. */
+static bool is_quiet(const struct worker *worker)
+{
+    for (const struct lease *lease = worker->leases; lease; lease = lease->next) {
+        bool runs = lease->state == LEASE_RUN || lease->state == LEASE_WAIT_ACK;
+        if (lease->is_final && runs && !worker->benches[lease->device].props.modelled) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void pool_advance(struct worker *worker)
 {
+    if (is_quiet(worker)) {
+        return;
+    }
     for (uint32_t i = 0; i < worker->slot_count && !worker->ending; i++) {
         struct compile_slot *slot = &worker->slots[i];
         struct compile_task *task = slot->task ? NULL : next_queued(worker);

@@ -164,6 +164,41 @@ void gk_plan_unload(struct gk_device *device, struct gk_loaded *loaded)
 
 /* ------------------------------------------------------------------ launches */
 
+/* Address of a tensor's first element. */
+static uint64_t tensor_address(const struct gk_plan *plan, uint32_t tensor,
+                               const struct gk_memory *memory)
+{
+    const struct gk_plan_tensor *planned = &plan->tensors[tensor];
+    return memory->tensors[tensor].address +
+           (uint64_t)planned->offset * gk_dtype_bytes(planned->dtype);
+}
+
+static enum gk_status encode_map(struct gk_device *device, const struct gk_plan *plan,
+                                 uint32_t index, const struct gk_memory *memory,
+                                 unsigned char bytes_out[128], struct gk_err *err)
+{
+    const struct gk_plan_map *planned = &plan->maps[index];
+    const struct gk_plan_tensor *tensor = &plan->tensors[planned->def->tensor];
+    struct gk_device_map map = {.dtype = tensor->dtype,
+                                .rank = planned->def->rank,
+                                .swizzle = planned->def->swizzle,
+                                .l2_promotion = planned->def->l2_promotion,
+                                .fill_nan = planned->def->fill_nan};
+    if (!device->ops->encode) {
+        return gk_fail(err, GK_UNSUPPORTED, "device %s has no tensor maps", device->props.device);
+    }
+    map.address = tensor_address(plan, planned->def->tensor, memory) +
+                  (uint64_t)planned->offset * gk_dtype_bytes(tensor->dtype);
+    for (uint32_t i = 0; i < map.rank; i++) {
+        map.dims[i] = (uint64_t)planned->dims[i];
+        map.strides[i] = (uint64_t)planned->strides[i];
+        map.box[i] = (uint32_t)planned->box[i];
+        map.element_strides[i] = (uint32_t)planned->element_strides[i];
+    }
+    enum gk_status status = device->ops->encode(device, &map, bytes_out, err);
+    return status == GK_OK ? GK_OK : gk_fail_in(err, status, "tensor map %s", planned->def->name);
+}
+
 static enum gk_status argument_bits(const struct gk_plan *plan, const struct gk_plan_arg *arg,
                                     const struct gk_memory *memory, uint64_t *bits_out,
                                     struct gk_err *err)
@@ -173,8 +208,7 @@ static enum gk_status argument_bits(const struct gk_plan *plan, const struct gk_
     switch (arg->kind) {
     case GK_ARG_TENSOR:
         if (tensor->present) {
-            address = memory->tensors[arg->index].address +
-                      (uint64_t)tensor->offset * gk_dtype_bytes(tensor->dtype);
+            address = tensor_address(plan, arg->index, memory);
         }
         break;
     case GK_ARG_WORKSPACE:
@@ -189,14 +223,29 @@ static enum gk_status argument_bits(const struct gk_plan *plan, const struct gk_
         address = arg->bits;
         break;
     case GK_ARG_TENSOR_MAP:
-        return gk_fail(err, GK_UNSUPPORTED, "tensor maps are not supported by this device yet");
+        return gk_fail(err, GK_INTERNAL, "a tensor map has no bits");
     }
     *bits_out = address;
     return GK_OK;
 }
 
-static enum gk_status prepare_launch(const struct gk_plan *plan, uint32_t index,
-                                     const struct gk_loaded *loaded, const struct gk_memory *memory,
+static void set_l2_window(const struct gk_plan *plan, const struct gk_launch_def *def,
+                          const struct gk_memory *memory, struct gk_device_launch *launch)
+{
+    static const enum gk_device_l2 policies[] = {[GK_L2_PERSISTING] = GK_DEVICE_L2_PERSISTING,
+                                                 [GK_L2_STREAMING] = GK_DEVICE_L2_STREAMING,
+                                                 [GK_L2_NORMAL] = GK_DEVICE_L2_NORMAL};
+    if (def->l2_window_tensor >= 0 && plan->tensors[def->l2_window_tensor].present) {
+        launch->l2_window.address = memory->tensors[def->l2_window_tensor].address;
+        launch->l2_window.bytes = memory->tensors[def->l2_window_tensor].bytes;
+        launch->l2_window.hit_ratio = def->l2_window_hit_ratio;
+        launch->l2_window.policy = policies[def->l2_window_policy];
+    }
+}
+
+static enum gk_status prepare_launch(struct gk_device *device, const struct gk_plan *plan,
+                                     uint32_t index, const struct gk_loaded *loaded,
+                                     const struct gk_memory *memory,
                                      struct gk_device_launch *launch, struct gk_err *err)
 {
     const struct gk_plan_launch *planned = &plan->launches[index];
@@ -211,14 +260,21 @@ static enum gk_status prepare_launch(const struct gk_plan *plan, uint32_t index,
     launch->nonportable_cluster = planned->def->nonportable_cluster;
     launch->carveout = planned->carveout;
     launch->arg_count = planned->arg_count;
+    set_l2_window(plan, planned->def, memory, launch);
     for (uint32_t i = 0; i < planned->arg_count; i++) {
+        const struct gk_plan_arg *arg = &planned->args[i];
         uint64_t bits = 0;
-        enum gk_status status = argument_bits(plan, &planned->args[i], memory, &bits, err);
+        enum gk_status status = GK_OK;
+        launch->args[i].size = arg->size;
+        if (arg->kind == GK_ARG_TENSOR_MAP) {
+            status = encode_map(device, plan, arg->index, memory, launch->args[i].bytes, err);
+        } else {
+            status = argument_bits(plan, arg, memory, &bits, err);
+            memcpy(launch->args[i].bytes, &bits, sizeof bits);
+        }
         if (status != GK_OK) {
             return gk_fail_in(err, status, "launch %s: argument %" PRIu32, planned->def->name, i);
         }
-        launch->args[i].size = planned->args[i].size;
-        memcpy(launch->args[i].bytes, &bits, sizeof bits);
     }
     return GK_OK;
 }
@@ -243,7 +299,7 @@ static enum gk_status run_phase(struct gk_device *device, const struct gk_plan *
         if (!planned->present || planned->def->is_plan != is_plan) {
             continue;
         }
-        enum gk_status status = prepare_launch(plan, i, loaded, memory, launch, err);
+        enum gk_status status = prepare_launch(device, plan, i, loaded, memory, launch, err);
         if (status == GK_OK) {
             status = device->ops->launch(device, loaded->kernels[i], launch, &report, err);
         }
@@ -280,7 +336,9 @@ enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
                            struct gk_run *run_out, struct gk_err *err)
 {
     memset(run_out, 0, sizeof *run_out);
-    device->ops->limit(device, launch_limit(plan, device->props.work_limit));
+    if (device->ops->limit) {
+        device->ops->limit(device, launch_limit(plan, device->props.work_limit));
+    }
     struct gk_device_launch *launch = calloc(1, sizeof *launch);
     if (!launch) {
         return gk_fail(err, GK_NOMEM, "out of memory");
@@ -288,6 +346,30 @@ enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
     enum gk_status status = run_phase(device, plan, true, loaded, memory, launch, run_out, err);
     if (status == GK_OK) {
         status = run_phase(device, plan, false, loaded, memory, launch, run_out, err);
+    }
+    free(launch);
+    return status;
+}
+
+enum gk_status gk_plan_issue(struct gk_device *device, const struct gk_plan *plan,
+                             const struct gk_loaded *loaded, const struct gk_memory *memory,
+                             struct gk_run *run_out, struct gk_err *err)
+{
+    const uint32_t zero = 0;
+    enum gk_status status = GK_OK;
+    uint32_t workspaces = plan->template_ ? plan->template_->workspace_count : 0;
+    memset(run_out, 0, sizeof *run_out);
+    for (uint32_t i = 0; i < workspaces && status == GK_OK; i++) {
+        const struct gk_buffer *buffer = &memory->workspaces[i];
+        if (plan->workspaces[i].present && buffer->bytes > 0 &&
+            plan->workspaces[i].def->init == GK_WS_ZERO) {
+            status = device->ops->fill(device, buffer->address, buffer->bytes, &zero, 1, err);
+        }
+    }
+    struct gk_device_launch *launch = status == GK_OK ? calloc(1, sizeof *launch) : NULL;
+    if (status == GK_OK) {
+        status = launch ? run_phase(device, plan, false, loaded, memory, launch, run_out, err)
+                        : gk_fail(err, GK_NOMEM, "out of memory");
     }
     free(launch);
     return status;

@@ -56,5 +56,10 @@ struct gk_run {
 enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
                            const struct gk_loaded *loaded, const struct gk_memory *memory,
                            struct gk_run *run_out, struct gk_err *err);
+/* What a recording of the pipeline holds: workspaces that must be zero, then the run-phase
+ * launches. The device runs it at once unless it is recording. Errors as of gk_plan_run. */
+enum gk_status gk_plan_issue(struct gk_device *device, const struct gk_plan *plan,
+                             const struct gk_loaded *loaded, const struct gk_memory *memory,
+                             struct gk_run *run_out, struct gk_err *err);
 
 #endif

@@ -7,31 +7,15 @@
 #include <string.h>
 
 #include "worker/compile_log.h"
-#include "worker/measure.h"
-#include "worker/verify.h"
+#include "worker/trial_inside.h"
+#include "worker/vendor.h"
 
 /* The reference takes some 20 thread instructions for the two operations of a product in double. */
 #define INSTRUCTIONS_PER_FLOP 10
 
-struct work { /* of one trial; owned pieces */
-    const struct gk_trial_bench *bench;
-    const struct gk_trial *trial;
-    struct gk_record *record;
-    struct gk_plan plan;
-    struct gk_loaded loaded;
-    struct gk_memory memory;
-    struct gk_run run;
-    bool started; /* a run has been made: zero_kept workspaces are the kernel's now */
-};
-
 double gk_trial_work(double flops)
 {
     return flops * INSTRUCTIONS_PER_FLOP;
-}
-
-static bool failed(const struct work *work)
-{
-    return work->record->failure != GK_FAILURE_NONE;
 }
 
 /* ------------------------------------------------------------------ before the device */
@@ -116,7 +100,7 @@ static enum gk_status load(struct work *work, struct gk_err *err)
         gk_record_fail(work->record, GK_STAGE_LOAD, GK_FAILURE_LOAD_ERROR, "%s", err->text);
         return GK_OK;
     }
-    if (status == GK_OK) {
+    if (status == GK_OK && !work->bench->scenes) {
         status = gk_memory_make(device, &work->plan, &work->memory, err);
         if (status == GK_LIMIT || status == GK_NOMEM) {
             gk_record_fail(work->record, GK_STAGE_LOAD, GK_FAILURE_MEMORY, "%s", err->text);
@@ -126,127 +110,24 @@ static enum gk_status load(struct work *work, struct gk_err *err)
     return status;
 }
 
-/* ------------------------------------------------------------------ one run */
+/* ------------------------------------------------------------------ what both ladders say */
 
-static enum gk_status run_once(struct work *work, const struct gk_inputs *inputs,
-                               struct gk_err *err)
+const char *trial_rung_name(uint32_t set, bool first)
 {
-    struct gk_device *device = work->bench->device;
-    enum gk_status status =
-        gk_memory_reset(device, &work->plan, &work->memory, inputs, !work->started, err);
-    if (status != GK_OK) {
-        return status;
-    }
-    work->started = true;
-    status = gk_plan_run(device, &work->plan, &work->loaded, &work->memory, &work->run, err);
-    if (status == GK_TRIAL) {
-        gk_record_fail(work->record, GK_STAGE_RUN, work->run.report.failure, "launch %s: %s",
-                       work->run.launch, work->run.report.text);
-        return GK_OK;
-    }
-    if (status == GK_INPUT || status == GK_LIMIT || status == GK_UNSUPPORTED) {
-        gk_record_fail(work->record, GK_STAGE_RUN,
-                       status == GK_UNSUPPORTED ? GK_FAILURE_UNSUPPORTED : GK_FAILURE_LAUNCH_ERROR,
-                       "%s", err->text);
-        return GK_OK;
-    }
-    return status;
+    static const char *const names[] = {"reference", "reference_1", "reference_2", "reference_3"};
+    return first ? names[0] : names[set % 4];
 }
 
-/* ------------------------------------------------------------------ after a run */
-
-static enum gk_status check_guards(struct work *work, const struct gk_buffer *buffer,
-                                   const char *name, struct gk_err *err)
+void trial_add_rung(struct gk_record *record, const char *name, const struct gk_verdict *verdict)
 {
-    uint64_t changed = 0;
-    int64_t offset = 0;
-    if (!buffer->base || failed(work)) {
-        return GK_OK;
+    if (record->rung_count < GK_RUNGS_MAX) {
+        struct gk_rung *rung = &record->rungs[record->rung_count++];
+        *rung = verdict->rung;
+        (void)snprintf(rung->name, sizeof rung->name, "%s", name);
     }
-    enum gk_status status = gk_buffer_check(work->bench->device, buffer, &changed, &offset, err);
-    if (status == GK_OK && changed > 0) {
-        gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_CANARY,
-                       "%s: %" PRIu64 " bytes around the buffer changed, first at byte %" PRId64
-                       " (the buffer has bytes 0 to %" PRIu64 ")",
-                       name, changed, offset, buffer->bytes);
-    }
-    return status;
 }
 
-static enum gk_status check_input(struct work *work, uint32_t tensor, const unsigned char *before,
-                                  struct gk_err *err)
-{
-    const struct gk_buffer *buffer = &work->memory.tensors[tensor];
-    const char *name = work->plan.tensors[tensor].def->name;
-    struct gk_device *device = work->bench->device;
-    unsigned char *after = malloc((size_t)buffer->bytes + 1);
-    if (!after) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    enum gk_status status =
-        buffer->bytes ? device->ops->read(device, buffer->address, after, buffer->bytes, err)
-                      : GK_OK;
-    if (status == GK_OK) {
-        int64_t at = gk_first_difference(before, after, (size_t)buffer->bytes);
-        if (at >= 0) {
-            gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_INPUT_CHANGED,
-                           "input %s changed, first at byte %" PRId64, name, at);
-        }
-    }
-    free(after);
-    return status;
-}
-
-static enum gk_status check_workspace(struct work *work, uint32_t index, struct gk_err *err)
-{
-    const struct gk_plan_workspace *workspace = &work->plan.workspaces[index];
-    const struct gk_buffer *buffer = &work->memory.workspaces[index];
-    struct gk_device *device = work->bench->device;
-    if (!workspace->present || workspace->def->init != GK_WS_ZERO_KEPT || buffer->bytes == 0) {
-        return GK_OK;
-    }
-    unsigned char *bytes = malloc((size_t)buffer->bytes);
-    if (!bytes) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    enum gk_status status = device->ops->read(device, buffer->address, bytes, buffer->bytes, err);
-    for (uint64_t i = 0; status == GK_OK && i < buffer->bytes; i++) {
-        if (bytes[i] != 0) {
-            gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_WORKSPACE,
-                           "workspace %s (zero_kept) was left with %u at byte %" PRIu64,
-                           workspace->def->name, bytes[i], i);
-            break;
-        }
-    }
-    free(bytes);
-    return status;
-}
-
-static enum gk_status check_surroundings(struct work *work, const struct gk_inputs *inputs,
-                                         struct gk_err *err)
-{
-    enum gk_status status = GK_OK;
-    for (uint32_t i = 0; i < work->plan.op->tensor_count && status == GK_OK; i++) {
-        const struct gk_plan_tensor *tensor = &work->plan.tensors[i];
-        if (!tensor->present) {
-            continue;
-        }
-        status = check_guards(work, &work->memory.tensors[i], tensor->def->name, err);
-        if (status == GK_OK && tensor->def->role == GK_TENSOR_IN && !failed(work)) {
-            status = check_input(work, i, inputs->tensors[i], err);
-        }
-    }
-    for (uint32_t i = 0; i < work->trial->template_->workspace_count && status == GK_OK; i++) {
-        if (!failed(work) && work->plan.workspaces[i].present) {
-            const char *name = work->plan.workspaces[i].def->name;
-            status = check_guards(work, &work->memory.workspaces[i], name, err);
-            status = status == GK_OK ? check_workspace(work, i, err) : status;
-        }
-    }
-    return status;
-}
-
-static int64_t compared_elements(const struct work *work, uint32_t tensor)
+int64_t trial_compared(const struct work *work, uint32_t tensor)
 {
     const struct gk_plan_tensor *planned = &work->plan.tensors[tensor];
     if (planned->def->rows_owner < 0 || planned->rank == 0 || planned->extents[0] == 0) {
@@ -261,148 +142,166 @@ static int64_t compared_elements(const struct work *work, uint32_t tensor)
     return planned->elements / planned->extents[0] * rows;
 }
 
-static void add_rung(struct gk_record *record, const char *name, const struct gk_verdict *verdict)
+enum gk_status trial_has_exact(const struct work *work, bool *exact_out, struct gk_err *err)
 {
-    if (record->rung_count < GK_RUNGS_MAX) {
-        struct gk_rung *rung = &record->rungs[record->rung_count++];
-        *rung = verdict->rung;
-        (void)snprintf(rung->name, sizeof rung->name, "%s", name);
-    }
-}
-
-static enum gk_status check_output(struct work *work, uint32_t tensor, const char *rung, bool exact,
-                                   const double *pairs, struct gk_err *err)
-{
-    const struct gk_plan_tensor *planned = &work->plan.tensors[tensor];
-    const struct gk_buffer *buffer = &work->memory.tensors[tensor];
-    struct gk_device *device = work->bench->device;
-    struct gk_verdict verdict;
-    struct gk_verify_input input = {
-        .tensor = planned,
-        .pairs = pairs,
-        .compare = compared_elements(work, tensor),
-        .exact = exact || (work->plan.op->exact_outputs >> tensor & 1),
-        .check_magnitude = exact,
-    };
-    unsigned char *got = malloc((size_t)buffer->bytes + 1);
-    enum gk_status status = got ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
-    if (status == GK_OK && buffer->bytes > 0) {
-        status = device->ops->read(device, buffer->address, got, buffer->bytes, err);
-    }
-    if (status == GK_OK) {
-        status = gk_plan_tolerance(&work->plan, tensor, &input.scale, &input.norm, err);
-    }
-    if (status == GK_OK) {
-        input.got = got;
-        status = gk_verify(&input, &verdict, err);
-    }
-    if (status == GK_OK) {
-        add_rung(work->record, rung, &verdict);
-        if (verdict.failure != GK_FAILURE_NONE) {
-            gk_record_fail(work->record, GK_STAGE_VERIFY, verdict.failure, "rung %s: %s", rung,
-                           verdict.text);
-        }
-    }
-    free(got);
-    return status;
-}
-
-/* ------------------------------------------------------------------ the ladder */
-
-static enum gk_status climb(struct work *work, const char *rung, uint32_t input_set, bool exact,
-                            struct gk_err *err)
-{
-    const struct gk_reference *reference = NULL;
-    const struct gk_trial *trial = work->trial;
-    enum gk_status status =
-        gk_reference_get(work->bench->references, work->bench->device, &work->plan, trial->problem,
-                         trial->reference_code, input_set, exact, &reference, err);
-    if (status != GK_OK) {
-        gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_REFERENCE, "%s", err->text);
-        return status == GK_NOMEM ? status : GK_OK;
-    }
-    status = run_once(work, &reference->inputs, err);
-    if (status != GK_OK || failed(work)) {
-        return status;
-    }
-    status = check_surroundings(work, &reference->inputs, err);
-    for (uint32_t i = 0; i < work->plan.op->tensor_count && status == GK_OK && !failed(work); i++) {
-        const struct gk_plan_tensor *tensor = &work->plan.tensors[i];
-        if (tensor->present && tensor->def->role != GK_TENSOR_IN) {
-            status = check_output(work, i, rung, exact, reference->pairs[i], err);
-        }
-    }
-    return status;
-}
-
-static enum gk_status ladder(struct work *work, struct gk_err *err)
-{
-    static const char *const set_names[] = {"reference", "reference_1", "reference_2",
-                                            "reference_3"};
+    int64_t value = 0;
     enum gk_status status = GK_OK;
-    int64_t has_exact = 0;
-    uint32_t set = work->trial->input_set;
-    uint32_t first = set == GK_INPUT_SETS_ALL ? 0 : set % 4;
-    uint32_t last = set == GK_INPUT_SETS_ALL ? 3 : first;
-    work->record->input_set = first;
-    if (work->plan.op->exact_when && !work->trial->measure_only) {
-        status = gk_expr_eval_int(work->plan.op->exact_when, work->plan.slots, &has_exact, err);
+    if (work->plan.op->exact_when) {
+        status = gk_expr_eval_int(work->plan.op->exact_when, work->plan.slots, &value, err);
     }
-    if (status == GK_OK && has_exact) {
-        status = climb(work, "exact", 0, true, err);
+    *exact_out = value != 0;
+    return status;
+}
+
+enum gk_status trial_take_run(struct work *work, enum gk_status status, struct gk_err *err)
+{
+    if (status == GK_TRIAL) {
+        gk_record_fail(work->record, GK_STAGE_RUN, work->run.report.failure, "launch %s: %s",
+                       work->run.launch, work->run.report.text);
+        return GK_OK;
     }
-    if (work->trial->measure_only) {
-        last = first;
-    }
-    for (uint32_t i = first; i <= last && status == GK_OK && !failed(work); i++) {
-        status = climb(work, i == first ? "reference" : set_names[i], i, false, err);
+    if (status == GK_INPUT || status == GK_LIMIT || status == GK_UNSUPPORTED) {
+        gk_record_fail(work->record, GK_STAGE_RUN,
+                       status == GK_UNSUPPORTED ? GK_FAILURE_UNSUPPORTED : GK_FAILURE_LAUNCH_ERROR,
+                       "%s", err->text);
+        return GK_OK;
     }
     return status;
 }
 
-/* The pipeline once more, on the buffers as the last verification left them. */
-static enum gk_status sample(void *context, double *ns_out, struct gk_err *err)
+/* ------------------------------------------------------------------ the vendor's library */
+
+#define VENDOR_WORKSPACE_BYTES                                                                     \
+    (UINT64_C(64) << 20) /* more than any of our splits takes at M <= 128 */
+
+static enum gk_status open_vendor(struct work *work, struct gk_err *err)
 {
-    struct work *work = context;
-    struct gk_run *run = calloc(1, sizeof *run);
-    if (!run) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
-    }
+    const struct gk_trial *trial = work->trial;
+    struct gk_device *device = work->bench->device;
     enum gk_status status =
-        gk_plan_run(work->bench->device, &work->plan, &work->loaded, &work->memory, run, err);
-    *ns_out = run->run_ns;
-    free(run);
+        gk_plan_reference(trial->op, trial->problem, &device->props, &work->plan, err);
+    if (status == GK_OK && !work->bench->scenes) {
+        status = gk_fail(err, GK_UNSUPPORTED, "device %s times nothing", device->props.device);
+    }
+    if (status == GK_OK) {
+        status = gk_vendor_open(device, trial->vendor_places, &work->plan, VENDOR_WORKSPACE_BYTES,
+                                &work->vendor, err);
+    }
+    if (status == GK_OK) {
+        status = gk_buffer_make(device, "vendor workspace", VENDOR_WORKSPACE_BYTES, 256,
+                                &work->memory.workspaces[0], err);
+    }
+    if (status != GK_OK && status != GK_NOMEM) {
+        gk_record_fail(work->record, GK_STAGE_LOAD,
+                       status == GK_UNSUPPORTED ? GK_FAILURE_UNSUPPORTED : GK_FAILURE_LOAD_ERROR,
+                       "%s", err->text);
+        return GK_OK;
+    }
     return status;
 }
 
-static enum gk_status measure(struct work *work, struct gk_err *err)
+/* The scene is there after the ladder has run the library's first result; then the fastest is
+ * found, and that one is verified too. */
+static enum gk_status choose_vendor(struct work *work, struct gk_err *err)
 {
-    const struct gk_measure_rule rule = {.few = 5,
-                                         .samples_max = 64,
-                                         .half_width = 0.005,
-                                         .best_ns = work->trial->best_ns,
-                                         .give_up = 2};
-    struct gk_record *record = work->record;
-    record->time_ns = record->samples_ns[0] = work->run.run_ns;
-    record->sample_count = 1;
-    if (work->bench->device->props.modelled) {
-        return GK_OK; /* deterministic: the verified run's time says it all */
+    enum gk_status status = trial_vendor_choose(work, err);
+    if (status == GK_UNSUPPORTED || status == GK_INPUT) {
+        gk_record_fail(work->record, GK_STAGE_RUN, GK_FAILURE_LAUNCH_ERROR, "%s", err->text);
+        return GK_OK;
     }
-    struct gk_measured *measured = calloc(1, sizeof *measured);
-    if (!measured) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_TRIAL) {
+        return GK_OK; /* the record says it */
     }
-    enum gk_status status = gk_measure(&rule, sample, work, measured, err);
-    if (status == GK_OK) {
-        memcpy(record->samples_ns, measured->samples_ns, sizeof record->samples_ns);
-        record->sample_count = measured->count;
-        record->time_ns = measured->median_ns;
-    } else if (status != GK_NOMEM) {
-        gk_record_fail(record, GK_STAGE_MEASURE, GK_FAILURE_UNSTABLE, "%s", err->text);
-        status = GK_OK;
+    return status == GK_OK && work->vendor_choice > 0 ? trial_device_ladder(work, err) : status;
+}
+
+/* ------------------------------------------------------------------ kept between passes */
+
+struct gk_kept {
+    struct {
+        struct gk_hash key;
+        struct work *work; /* NULL: none */
+    } entries[GK_KEPT_MAX];
+    uint32_t next;
+};
+
+static void work_destroy(struct work *work)
+{
+    if (!work) {
+        return;
     }
-    free(measured);
-    return status;
+    struct gk_device *device = work->bench->device;
+    if (work->graph) {
+        device->ops->graph_free(device, work->graph);
+    }
+    if (work->bench->scenes) { /* tensors are the scene's */
+        memset(work->memory.tensors, 0, sizeof work->memory.tensors);
+    }
+    gk_memory_free(device, &work->memory);
+    gk_vendor_close(work->vendor);
+    gk_plan_unload(device, &work->loaded);
+    gk_plan_fini(&work->plan);
+    free(work);
+}
+
+struct gk_kept *gk_kept_create(void)
+{
+    return calloc(1, sizeof(struct gk_kept));
+}
+
+void gk_kept_clear(const struct gk_trial_bench *bench)
+{
+    for (uint32_t i = 0; bench->kept && i < GK_KEPT_MAX; i++) {
+        work_destroy(bench->kept->entries[i].work);
+        bench->kept->entries[i].work = NULL;
+    }
+}
+
+void gk_kept_destroy(const struct gk_trial_bench *bench)
+{
+    gk_kept_clear(bench);
+    free(bench->kept);
+}
+
+/* Takes it out of the list. NULL: none, or its scene is gone. */
+static struct work *kept_take(const struct gk_trial_bench *bench, const struct gk_hash *key)
+{
+    for (uint32_t i = 0; bench->kept && i < GK_KEPT_MAX; i++) {
+        struct work *work = bench->kept->entries[i].work;
+        if (work && gk_hash_equal(&bench->kept->entries[i].key, key)) {
+            bench->kept->entries[i].work = NULL;
+            if (gk_scene_alive(bench->scenes, work->scene_id)) {
+                return work;
+            }
+            work_destroy(work);
+        }
+    }
+    return NULL;
+}
+
+static void kept_put(const struct gk_trial_bench *bench, const struct gk_hash *key,
+                     struct work *work)
+{
+    struct gk_kept *kept = bench->kept;
+    uint32_t at = kept->next++ % GK_KEPT_MAX;
+    work_destroy(kept->entries[at].work);
+    kept->entries[at].key = *key;
+    kept->entries[at].work = work;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+struct gk_effort gk_effort_search(void)
+{
+    return (struct gk_effort){.samples_min = 1, .samples_max = 16, .budget_ns = 2e7};
+}
+
+struct gk_effort gk_effort_pass(bool sustained)
+{
+    struct gk_effort burst = {.samples_min = 1, .samples_max = 3, .budget_ns = 1.5e7};
+    struct gk_effort block = {
+        .samples_min = 1, .samples_max = 1, .warm_ns = 0.2e9, .block_ns = 0.5e9};
+    return sustained ? block : burst;
 }
 
 static bool finish(struct work *work)
@@ -421,14 +320,45 @@ static bool finish(struct work *work)
     return good;
 }
 
+typedef enum gk_status (*step)(struct work *, struct gk_err *);
+
+static enum gk_status note_estimate(struct work *work, struct gk_err *err)
+{
+    (void)err;
+    work->estimate_ns = work->run.run_ns;
+    return GK_OK;
+}
+
+static enum gk_status verify_again(struct work *work, struct gk_err *err)
+{
+    return work->trial->input_set == GK_INPUT_SETS_ALL ? trial_device_again(work, err) : GK_OK;
+}
+
+static enum gk_status run_steps(struct work *work, struct gk_err *err)
+{
+    static const step host[] = {render, limits, load, trial_host_ladder, trial_host_measure, NULL};
+    static const step device[] = {
+        render,       limits, load, trial_device_ladder, note_estimate, trial_device_measure,
+        verify_again, NULL};
+    static const step vendor[] = {open_vendor, trial_device_ladder, choose_vendor,
+                                  trial_device_measure, NULL};
+    static const step again[] = {trial_device_measure, NULL};
+    const step *steps = !work->trial->template_ ? vendor : work->bench->scenes ? device : host;
+    enum gk_status status = GK_OK;
+    steps = work->scene && work->trial->measure_only ? again : steps;
+    while (*steps && status == GK_OK && !trial_failed(work)) {
+        status = (*steps++)(work, err);
+    }
+    return status;
+}
+
 enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_trial *trial,
                             struct gk_record *record_out, struct gk_err *err)
 {
-    enum gk_status (*const steps[])(struct work *, struct gk_err *) = {render, limits, load, ladder,
-                                                                       measure};
-    enum gk_status status = GK_OK;
     struct gk_err own = {0};
-    struct work *work = calloc(1, sizeof *work);
+    bool keeps = trial->keep && bench->kept && bench->scenes;
+    struct work *work = keeps && trial->measure_only ? kept_take(bench, trial->keep) : NULL;
+    work = work ? work : calloc(1, sizeof *work);
     err = err ? err : &own;
     if (!work) {
         return gk_fail(err, GK_NOMEM, "out of memory");
@@ -436,15 +366,16 @@ enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_
     work->bench = bench;
     work->trial = trial;
     work->record = record_out;
-    for (size_t i = 0; i < GK_ARRAY_COUNT(steps) && status == GK_OK && !failed(work); i++) {
-        status = steps[i](work, err);
-    }
-    if (status == GK_OK && !failed(work) && !finish(work)) {
+    enum gk_status status = run_steps(work, err);
+    if (status == GK_OK && !trial_failed(work) && !finish(work)) {
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }
-    gk_memory_free(bench->device, &work->memory);
-    gk_plan_unload(bench->device, &work->loaded);
-    gk_plan_fini(&work->plan);
-    free(work);
+    if (keeps && status == GK_OK && !trial_failed(work)) {
+        work->trial = NULL;
+        work->record = NULL;
+        kept_put(bench, trial->keep, work);
+    } else {
+        work_destroy(work);
+    }
     return status;
 }

@@ -11,10 +11,27 @@
 #include "worker/reference.h"
 
 #define GK_INPUT_SETS_ALL UINT32_MAX
+#define GK_KEPT_MAX       40 /* a final round's entries, and some of the round before */
+
+struct gk_scenes;
+struct gk_inspector;
+struct gk_kept;
+
+/* How much a time may cost on a measured device. */
+struct gk_effort {
+    uint32_t samples_min, samples_max;
+    double budget_ns;         /* of all samples together */
+    double warm_ns, block_ns; /* sustained regime: one sample, the mean of a block; 0: bursts */
+};
+/* Of a trial while searching: the final round decides, so a sample or two that fill some
+ * milliseconds. */
+struct gk_effort gk_effort_search(void);
+/* Of one entry in one pass of a final round. */
+struct gk_effort gk_effort_pass(bool sustained);
 
 struct gk_trial {
     const struct gk_op *op;
-    const struct gk_template *template_;
+    const struct gk_template *template_; /* NULL: the vendor's library */
     const struct gk_problem *problem;
     const struct gk_config *config;
     const struct gk_compile_output *codes[GK_LAUNCHES_MAX]; /* by launch; NULL where it is absent */
@@ -22,12 +39,25 @@ struct gk_trial {
     uint32_t input_set; /* 0..3, or GK_INPUT_SETS_ALL (finalists) */
     double best_ns;     /* of the task so far; 0: none */
     bool measure_only;  /* verified before: a pass of a final round */
+    struct gk_effort effort;
+    const char *vendor_places; /* where the library may be: see worker/vendor.h */
+    /* Devices that time themselves: what was loaded and recorded is kept under this key for the
+     * next pass. NULL: it is not. */
+    const struct gk_hash *keep;
 };
 
 struct gk_trial_bench { /* what an executor keeps between trials */
     struct gk_device *device;
-    struct gk_references *references;
+    struct gk_references *references; /* host ladder */
+    struct gk_inspector *inspector;   /* device ladder; NULL: the host compares */
+    struct gk_scenes *scenes;
+    struct gk_kept *kept;
 };
+
+struct gk_kept *gk_kept_create(void);
+void gk_kept_clear(const struct gk_trial_bench *bench);
+/* Before the scenes and the device are closed. */
+void gk_kept_destroy(const struct gk_trial_bench *bench);
 
 /* record_out must be initialised; it is filled in any case. */
 enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_trial *trial,

@@ -81,7 +81,9 @@ struct unit { /* one config of a lease */
     struct compile_task *tasks[GK_LAUNCHES_MAX];
     struct gk_json *failure; /* its record when it failed before running or dropped out */
     bool reported;           /* the failure went out */
+    bool is_vendor;          /* the vendor's library: no config, nothing to compile */
     struct gk_json *samples; /* of the current pass; NULL: none */
+    char *detail;            /* vendor: which of its results it was */
 };
 
 struct lease {
@@ -102,7 +104,13 @@ struct lease {
     /* final rounds */
     int64_t pass, passes_max, budget_s;
     uint64_t seed, begun_ms;
-    uint32_t *order, order_at;
+    uint32_t *order, order_at, order_count; /* of a pass: units, by index */
+    /* A GPU at its power limit changes its clocks with what it did before, so from then on each
+     * pass goes through all units forth and back, in long blocks. */
+    bool sustained, at_limit;
+    struct gk_json *environment; /* of the current pass, from the unit that drew most power */
+    double gpu_ns;               /* in kernels, of the current pass */
+    uint32_t dropped;            /* throttled batches of the current pass */
 };
 
 /* ------------------------------------------------------------------ devices */
@@ -116,7 +124,8 @@ struct bench {
     struct lease *lease;        /* whose unit is running */
     uint32_t unit;
     int64_t credit_sent;
-    uint32_t quick_deaths; /* starts in a row that answered nothing */
+    bool ready;            /* the executor has its device */
+    uint32_t quick_deaths; /* starts in a row that never got so far */
 };
 
 struct kill_count {

@@ -13,10 +13,16 @@
 #include <cmocka.h>
 
 #include "worker/compile_job.h"
+#include "worker/scene.h"
 
 static struct gk_compiler *compiler;
 static struct gk_device *device;
 static struct gk_references *references;
+static struct gk_inspector *inspector;
+static struct gk_scenes *scenes; /* lent to a trial: the device compares */
+static struct gk_trial_bench bench;
+static struct gk_hash keep; /* of the trials that run() makes */
+static bool keeps, measure_only;
 static struct gk_catalog *added, *gemms;
 
 static void need(enum gk_status status, const struct gk_err *err)
@@ -49,6 +55,7 @@ static int set_up(void **state)
         return -1;
     }
     references = gk_references_create((size_t)256 << 20);
+    bench = (struct gk_trial_bench){.device = device, .references = references};
     added = load(GK_SOURCE_DIR "/tests/data/worker", "add");
     gemms = load(GK_SOURCE_DIR "/kernels", "gemm");
     return references && added && gemms ? 0 : -1;
@@ -57,11 +64,13 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    gk_kept_destroy(&bench);
+    gk_scenes_destroy(scenes);
+    gk_inspector_destroy(inspector);
     gk_references_destroy(references);
     gk_device_close(device);
     gk_catalog_destroy(added);
     gk_catalog_destroy(gemms);
-    gk_compiler_close(compiler);
     return 0;
 }
 
@@ -104,6 +113,11 @@ static void run(const struct gk_catalog *catalog, const char *problem_text, cons
                              .config = &config,
                              .input_set = input_set,
                              .reference_code = &reference_output};
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config.template_name) == 0) {
+            trial.template_ = &op->templates[i];
+        }
+    }
     need(gk_plan_render(op, trial.template_, &problem, &config, &device->props, &plan, &err), &err);
     need(gk_plan_reference(op, &problem, &device->props, &reference, &err), &err);
     compile(catalog, &reference, 0, &reference_output);
@@ -117,7 +131,9 @@ static void run(const struct gk_catalog *catalog, const char *problem_text, cons
         }
         trial.codes[i] = &outputs[i];
     }
-    struct gk_trial_bench bench = {device, references};
+    trial.effort = gk_effort_search();
+    trial.keep = keeps ? &keep : NULL;
+    trial.measure_only = measure_only;
     gk_record_init(record);
     need(gk_trial_run(&bench, &trial, record, &err), &err);
     for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
@@ -234,6 +250,102 @@ static void too_much_work(void **state)
     device->props.work_limit = limit;
 }
 
+/* ------------------------------------------------------------------ the device compares */
+
+/* As a GPU would do it: scenes, recordings, comparisons by kernels. With a small L2 the sets are
+ * few. */
+static int set_up_scenes(void **state)
+{
+    struct gk_err err = {0};
+    struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                        .cuda_home = getenv("CUDA_HOME")};
+    if (set_up(state) != 0) {
+        return -1;
+    }
+    device->props.l2_bytes = 4096;
+    if (gk_inspector_create(device, &places, NULL, &inspector, &err) != GK_OK) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    scenes = gk_scenes_create(device, inspector, (uint64_t)256 << 20);
+    bench.inspector = inspector;
+    bench.scenes = scenes;
+    bench.kept = gk_kept_create();
+    return scenes && bench.kept ? 0 : -1;
+}
+
+static void right_on_device(void **state)
+{
+    struct gk_record record;
+    (void)state;
+    run(added, "add{\"n\":1000}", "add_some{\"BLOCK\":128,\"BUG\":\"none\"}", 1, &record);
+    assert_true(record.gpu_verify_ns > 0);
+    assert_true(record.gpu_measure_ns >= record.time_ns * 50);
+    assert_int_equal(gk_json_get_int(record.environment, "launches", 0) % 4, 0);
+    assert_string_equal(gk_json_get_string(record.environment, "regime", ""), "burst");
+    expect_done(&record, 2);
+    run(added, "add{\"dtype\":\"bf16\",\"n\":777}", "add_some{\"BLOCK\":32,\"BUG\":\"none\"}", 0,
+        &record);
+    expect_done(&record, 2);
+    /* All sets, and once more after timing. */
+    run(added, "add{\"n\":1}", NULL, GK_INPUT_SETS_ALL, &record);
+    assert_string_equal(record.rungs[5].name, "after_timing");
+    expect_done(&record, 6);
+    run(gemms, "gemm{\"K\":64,\"M\":16,\"N\":40,\"ldc\":48}", NULL, 2, &record);
+    expect_done(&record, 2);
+}
+
+static void mistakes_on_device(void **state)
+{
+    static const struct {
+        const char *bug;
+        enum gk_failure failure;
+        const char *text; /* part of the message */
+    } cases[] = {
+        {"off_by_one", GK_FAILURE_WRONG, "1 of 500 elements are outside the bound"},
+        {"wrong_place", GK_FAILURE_WRONG, "at [1]"},
+        {"never_written", GK_FAILURE_NEVER_WRITTEN, "first at [499]"},
+        {"nan", GK_FAILURE_NONFINITE, "first at [5]"},
+        {"beyond", GK_FAILURE_CANARY, "around the buffer changed, first at byte 2000"},
+        {"misaligned", GK_FAILURE_MISALIGNED, "add_some.cu"},
+        {"input", GK_FAILURE_INPUT_CHANGED, "input a changed: 4 bytes, first at byte"},
+        {"dirty", GK_FAILURE_WORKSPACE, "flags"},
+        {"trap", GK_FAILURE_TRAP, "add_some"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_record record;
+        char text[128];
+        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", cases[i].bug);
+        run(added, "add{\"n\":500}", text, 0, &record);
+        print_message("%s: %s: %s\n", cases[i].bug, gk_failure_name(record.failure),
+                      record.message ? record.message : "-");
+        assert_int_equal(record.failure, cases[i].failure);
+        assert_non_null(strstr(record.message, cases[i].text));
+        gk_record_fini(&record);
+        /* The next one meets a clean scene. */
+        run(added, "add{\"n\":500}", "add_some{\"BLOCK\":128,\"BUG\":\"none\"}", 0, &record);
+        expect_done(&record, 2);
+    }
+}
+
+/* What was loaded and recorded for a final round's first pass serves the next. */
+static void passes_on_device(void **state)
+{
+    (void)state;
+    keep = gk_hash_text("one config of a final round");
+    keeps = true;
+    for (int pass = 1; pass <= 3; pass++) {
+        struct gk_record record;
+        measure_only = pass > 1;
+        run(added, "add{\"n\":500}", NULL, GK_INPUT_SETS_ALL, &record);
+        assert_true(record.gpu_measure_ns > 0);
+        assert_true((record.gpu_verify_ns > 0) == (pass == 1));
+        expect_done(&record, pass == 1 ? 6 : 0);
+    }
+    keeps = measure_only = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,5 +360,13 @@ int main(void)
         (void)fprintf(stderr, "skipped: %s\n", err.text);
         return 77;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    const struct CMUnitTest on_device[] = {
+        cmocka_unit_test(right_on_device),
+        cmocka_unit_test(mistakes_on_device),
+        cmocka_unit_test(passes_on_device),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    failed += cmocka_run_group_tests(on_device, set_up_scenes, tear_down);
+    gk_compiler_close(compiler);
+    return failed;
 }

@@ -1,0 +1,76 @@
+/*
+ * Scenes: a problem laid out on a device, for a device that compares results itself.
+ *
+ * A scene is one arena with many copies (slots) of the problem's tensors, each with the alignment
+ * that was promised and no better, guards before and behind it. Slot i holds input set i mod 4; one
+ * more slot, where the op has an exact rung, holds the exact rung's inputs. Timing rotates through
+ * the slots, so together they exceed ten times the L2 (docs/DESIGN.md section 8; three times is not
+ * enough, since eviction hints carry data across launches).
+ *
+ * What a candidate must not reach, the pristine inputs and the reference's results, lies in hidden
+ * memory (worker/device.h): mapped while a scene is being made or looked at, unmapped while a
+ * candidate runs. So a candidate can neither copy the answer nor spoil what it is compared with,
+ * although both stay on the device.
+ */
+#ifndef GK_WORKER_SCENE_H
+#define GK_WORKER_SCENE_H
+
+#include "core/record.h"
+#include "worker/inspect/inspect.h"
+#include "worker/runner.h"
+
+#define GK_SCENE_SLOTS_MAX                                                                         \
+    1024 /* a problem so small that these stay under ten L2s says so: sets                         \
+          */
+
+struct gk_scene;
+struct gk_scenes; /* of one device, least recently used first out */
+
+/* `inspector` is borrowed. Scenes together take at most bytes_max, but one always fits if the
+ * device has room for it. */
+struct gk_scenes *gk_scenes_create(struct gk_device *device, struct gk_inspector *inspector,
+                                   uint64_t bytes_max);
+void gk_scenes_destroy(struct gk_scenes *scenes);
+
+/* The scene of a problem, made if it is not there. Lent until the next call for another problem.
+ * `plan`: any plan of the op for this problem. `has_exact`: a slot for the exact rung.
+ * GK_LIMIT: the device has not room for even two slots. */
+enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
+                            const struct gk_problem *problem, bool has_exact,
+                            struct gk_scene **scene_out, struct gk_err *err);
+/* Whether a scene with this number is still there. */
+bool gk_scene_alive(const struct gk_scenes *scenes, uint64_t id);
+uint64_t gk_scene_id(const struct gk_scene *scene);
+/* Slots that timing rotates through: 2 or more. */
+uint32_t gk_scene_slots(const struct gk_scene *scene);
+/* All their bytes together. */
+uint64_t gk_scene_rotation_bytes(const struct gk_scene *scene);
+/* Slot that holds input set 0..3, or the exact rung's inputs. */
+uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set, bool exact);
+/* Addresses of a slot's tensors into memory->tensors; nothing else is touched, nothing is owned. */
+void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory);
+
+/* Computes the reference of the slot's set with the op's own kernel, once. Errors as of
+ * gk_plan_run: GK_TRIAL and others mean that the reference did not run. */
+enum gk_status gk_scene_reference(struct gk_scene *scene, const struct gk_problem *problem,
+                                  uint32_t slot, const struct gk_compile_output *code,
+                                  struct gk_err *err);
+/* Every slot has its inputs, and every output of every slot is poison: as a candidate must find it,
+ * and as a recording that rotates must. `hide`: hidden memory is unmapped behind it. */
+enum gk_status gk_scene_reset(struct gk_scene *scene, bool hide, struct gk_err *err);
+enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err);
+/* inout tensors of all slots hold their inputs again; hidden memory is hidden. */
+enum gk_status gk_scene_restore(struct gk_scene *scene, struct gk_err *err);
+
+/* What is around: guards, inputs, outputs of slots that were not run. `ran`: bit per entry of
+ * ran_slots. Shows hidden memory. A change is a failure in the record. */
+enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots, uint32_t ran_count,
+                              struct gk_record *record, struct gk_err *err);
+/* One output of a slot against the reference, which must have been computed. `input`: everything
+ * but got and pairs. Where the device's answer is not "passed", or the tensor has padding, the host
+ * looks again and says what is wrong. Shows hidden memory. */
+enum gk_status gk_scene_check(struct gk_scene *scene, uint32_t slot, uint32_t tensor,
+                              const struct gk_verify_input *input, struct gk_verdict *verdict_out,
+                              struct gk_err *err);
+
+#endif

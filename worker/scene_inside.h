@@ -1,0 +1,75 @@
+/* Inside a scene: what scene.c and scene_look.c share. Nothing else includes this. */
+#ifndef GK_WORKER_SCENE_INSIDE_H
+#define GK_WORKER_SCENE_INSIDE_H
+
+#include "worker/generate.h"
+#include "worker/scene.h"
+
+#define SCENE_GUARD_BYTES                                                                          \
+    512 /* wider than any access of one warp's first instruction behind a row */
+#define SCENE_GUARD_BYTE 0xc5
+#define SCENE_EXACT      GK_INPUT_SETS /* index of the exact rung's inputs among the sets */
+#define SCENE_SETS       (GK_INPUT_SETS + 1)
+
+struct scene_tensor {
+    bool present, is_input, is_output;
+    char name[GK_NAME_MAX];
+    uint64_t offset, front; /* in a slot: its guard, and the guard's bytes */
+    uint64_t bytes;
+    unsigned char poison[8];
+    uint32_t poison_bytes;
+};
+
+struct gk_scene {
+    struct gk_scene *next; /* most recently used first */
+    struct gk_hash key;
+    uint64_t id;
+    struct gk_device *device;
+    struct gk_inspector *inspector;
+    const struct gk_op *op; /* lent anew by every gk_scene_get */
+    struct scene_tensor tensors[GK_TENSORS_MAX];
+    uint32_t tensor_count;
+    uint64_t slot_align, slot_bytes, content_bytes;
+    uint32_t slots; /* of the rotation; the exact one follows */
+    bool has_exact;
+    uint64_t arena;
+    struct {
+        uint64_t inputs[GK_TENSORS_MAX]; /* hidden; 0: none */
+        uint64_t pairs[GK_TENSORS_MAX];  /* hidden: (value, magnitude) of each element */
+        bool computed;
+    } sets[SCENE_SETS];
+    uint64_t bytes; /* of the device, all together */
+};
+
+struct gk_scenes {
+    struct gk_device *device;
+    struct gk_inspector *inspector;
+    struct gk_scene *first;
+    uint64_t bytes_max, made;
+};
+
+enum scene_kind { SCENE_GUARD_FRONT, SCENE_GUARD_BACK, SCENE_INPUT, SCENE_OUTPUT };
+
+struct scene_label {
+    uint32_t kind, slot, tensor;
+};
+
+struct scene_segments {
+    struct gk_segment *segments;
+    struct scene_label *labels; /* of each */
+    uint32_t count, room;
+};
+
+uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
+uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot);
+/* Empty segments are left out. */
+enum gk_status scene_segment(struct scene_segments *list, const struct gk_segment *segment,
+                             uint32_t kind, uint32_t slot, uint32_t tensor, struct gk_err *err);
+void scene_segments_fini(struct scene_segments *list);
+enum gk_status scene_guards(const struct gk_scene *scene, uint32_t slot, uint32_t tensor,
+                            struct scene_segments *list, struct gk_err *err);
+enum gk_status scene_content(const struct gk_scene *scene, uint32_t slot, uint32_t tensor,
+                             struct scene_segments *list, struct gk_err *err);
+enum gk_status scene_show(struct gk_scene *scene, bool hidden, struct gk_err *err);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Inside a trial: what its files share. Nothing else includes this.
+ *
+ *   trial.c         from a request to a record: render, limits, load, then one of the two ladders
+ *   trial_host.c    the ladder where the host compares
+ *   trial_device.c  the ladder where the device compares (worker/scene.h)
+ *   trial_timing.c  recordings over rotating sets, samples
+ */
+#ifndef GK_WORKER_TRIAL_INSIDE_H
+#define GK_WORKER_TRIAL_INSIDE_H
+
+#include "worker/scene.h"
+#include "worker/trial.h"
+#include "worker/verify.h"
+
+struct work { /* of one trial; owned pieces */
+    const struct gk_trial_bench *bench;
+    const struct gk_trial *trial;
+    struct gk_record *record;
+    struct gk_plan plan;
+    struct gk_loaded loaded;
+    struct gk_memory memory; /* host ladder: everything; device ladder: workspaces */
+    struct gk_run run;
+    bool started; /* a run has been made: zero_kept workspaces are the kernel's now */
+    /* device ladder */
+    struct gk_scene *scene; /* lent by the bench's scenes */
+    uint64_t scene_id;
+    struct gk_device_graph *graph;
+    uint32_t launches; /* of the pipeline, in the graph */
+    double estimate_ns;
+    /* the vendor's pipeline in place of the template's */
+    struct gk_vendor *vendor;
+    uint32_t vendor_choice;
+};
+
+static inline bool trial_failed(const struct work *work)
+{
+    return work->record->failure != GK_FAILURE_NONE;
+}
+
+/* Name of a seeded set's rung. */
+const char *trial_rung_name(uint32_t set, bool first);
+void trial_add_rung(struct gk_record *record, const char *name, const struct gk_verdict *verdict);
+/* Leading logical elements of an output that are compared: rows without owner come last. */
+int64_t trial_compared(const struct work *work, uint32_t tensor);
+/* GK_OK with *exact_out false where the op has no exact rung for this problem. */
+enum gk_status trial_has_exact(const struct work *work, bool *exact_out, struct gk_err *err);
+/* Turns what a run said into the record's failure; statuses that are the worker's own come back. */
+enum gk_status trial_take_run(struct work *work, enum gk_status status, struct gk_err *err);
+
+/* A zero_kept workspace is zero, or the record fails. Reads it back. */
+enum gk_status trial_kept_zero(struct work *work, uint32_t workspace, struct gk_err *err);
+
+enum gk_status trial_host_ladder(struct work *work, struct gk_err *err);
+enum gk_status trial_host_measure(struct work *work, struct gk_err *err);
+
+enum gk_status trial_device_ladder(struct work *work, struct gk_err *err);
+/* After timing: the answer is still right, with whatever timing left in the workspaces. */
+enum gk_status trial_device_again(struct work *work, struct gk_err *err);
+/* Everything that the pipeline enqueues once, on the buffers of `slot`. */
+enum gk_status trial_issue(struct work *work, uint32_t slot, struct gk_err *err);
+enum gk_status trial_device_measure(struct work *work, struct gk_err *err);
+/* Sets vendor_choice to the fastest of the library's results. GK_UNSUPPORTED: none runs. */
+enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err);
+/* The least time that the problem's bytes and operations take on this device. */
+double trial_floor_ns(const struct work *work);
+
+#endif

@@ -1,0 +1,366 @@
+/*
+ * Timing where the device times itself: policy `cold-graph` of docs/DESIGN.md section 8. A
+ * recording holds the pipeline many times back to back, each time on the next slot of the scene, so
+ * that no launch finds its operands in L2; one replay is one sample.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/measure.h"
+#include "worker/trial_inside.h"
+#include "worker/vendor.h"
+
+#define LAUNCHES_MIN  50
+#define LAUNCHES_MAX  8192
+#define SAMPLE_NS_MIN 5e6 /* of a replay */
+#define SHORT_NS      1e6 /* of the first, short sample */
+#define SHORT_GIVE_UP 1.5 /* slower than the best by this factor: one short sample says enough */
+#define FLOOR_NEAR    1.05
+#define THROTTLED_MAX 3 /* batches that may be dropped before the row is kept and marked */
+
+/* NVML's clocks event reasons: hardware slowdown, software and hardware thermal slowdown, power
+ * brake. Bit 2, the power cap, is no fault: it is the regime of a large product. */
+#define THROTTLE_BITS  (INT64_C(0x8) | 0x20 | 0x40 | 0x80)
+#define POWER_CAP_BIT  INT64_C(0x4)
+#define AT_POWER_LIMIT 0.9 /* of the limit: docs/DESIGN.md section 8 */
+
+/* ------------------------------------------------------------------ the floor */
+
+double trial_floor_ns(const struct work *work)
+{
+    const struct gk_device_props *dev = &work->bench->device->props;
+    double clock_hz = (double)dev->clock_khz * 1e3;
+    double flops_s = (double)dev->tensor_flops_per_clk_sm * (double)dev->sms * clock_hz;
+    double by_flops = work->plan.flops / flops_s * 1e9;
+    double by_bytes = work->plan.bytes / (double)dev->mem_bytes_per_us * 1e3;
+    /* A problem so small that its slots stay in L2 may beat the memory. */
+    bool cold = work->scene && gk_scene_rotation_bytes(work->scene) >= 2 * (uint64_t)dev->l2_bytes;
+    return cold && by_bytes > by_flops ? by_bytes : by_flops;
+}
+
+static void compare_floor(struct work *work)
+{
+    struct gk_record *record = work->record;
+    double floor_ns = trial_floor_ns(work);
+    if (record->time_ns < floor_ns) {
+        gk_record_fail(record, GK_STAGE_MEASURE, GK_FAILURE_FLOOR,
+                       "%.4g us; %.4g operations and %.4g bytes need %.4g us on this device",
+                       record->time_ns / 1e3, work->plan.flops, work->plan.bytes, floor_ns / 1e3);
+    } else if (record->time_ns < floor_ns * FLOOR_NEAR) {
+        record->marks |= 1u << GK_MARK_NEAR_FLOOR;
+    }
+}
+
+/* ------------------------------------------------------------------ recordings */
+
+static void drop_graph(struct work *work)
+{
+    if (work->graph) {
+        work->bench->device->ops->graph_free(work->bench->device, work->graph);
+        work->graph = NULL;
+    }
+}
+
+static enum gk_status record_launches(struct work *work, uint32_t launches, struct gk_err *err)
+{
+    struct gk_device *device = work->bench->device;
+    uint32_t slots = gk_scene_slots(work->scene);
+    drop_graph(work);
+    enum gk_status status = device->ops->record_begin(device, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < launches && status == GK_OK; i++) {
+        status = trial_issue(work, i % slots, err);
+    }
+    struct gk_err ending = {0};
+    enum gk_status ended = device->ops->record_end(device, &work->graph, &ending);
+    if (status == GK_OK && ended != GK_OK) {
+        status = gk_fail(err, ended, "%s", ending.text);
+    }
+    if (status != GK_OK) {
+        drop_graph(work);
+    }
+    work->launches = launches;
+    return status;
+}
+
+static enum gk_status replay(struct work *work, double *ns_out, struct gk_err *err)
+{
+    struct gk_device *device = work->bench->device;
+    struct gk_device_report *report = calloc(1, sizeof *report);
+    enum gk_status status =
+        report ? gk_scene_restore(work->scene, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK) {
+        status = device->ops->replay(device, work->graph, report, err);
+    }
+    if (status == GK_OK) {
+        work->record->gpu_measure_ns += report->ns;
+        *ns_out = report->ns / work->launches;
+    } else if (status == GK_TRIAL) {
+        gk_record_fail(work->record, GK_STAGE_MEASURE, report->failure, "%s", report->text);
+    }
+    free(report);
+    return status;
+}
+
+/* Launches of a whole sample: as many as the policy wants, every slot equally often. */
+static uint32_t whole_launches(const struct work *work, double estimate_ns)
+{
+    uint32_t slots = gk_scene_slots(work->scene);
+    double wanted = estimate_ns > 0 ? ceil(SAMPLE_NS_MIN / estimate_ns) : LAUNCHES_MIN;
+    wanted = wanted < LAUNCHES_MIN ? LAUNCHES_MIN : wanted;
+    wanted = wanted > LAUNCHES_MAX ? LAUNCHES_MAX : wanted;
+    return ((uint32_t)wanted + slots - 1) / slots * slots;
+}
+
+/* ------------------------------------------------------------------ samples */
+
+static enum gk_status whole_sample(void *context, double *ns_out, struct gk_err *err)
+{
+    return replay(context, ns_out, err);
+}
+
+/* One sample that is the mean of a block: what the device does when it is busy for long. */
+static enum gk_status block_sample(struct work *work, double *ns_out, struct gk_err *err)
+{
+    const struct gk_effort *effort = &work->trial->effort;
+    double warmed = 0, spent = 0, ns = 0;
+    uint64_t replays = 0;
+    enum gk_status status = GK_OK;
+    while (status == GK_OK && warmed < effort->warm_ns) {
+        status = replay(work, &ns, err);
+        warmed += ns * work->launches;
+    }
+    while (status == GK_OK && (replays == 0 || spent < effort->block_ns)) {
+        status = replay(work, &ns, err);
+        spent += ns * work->launches;
+        replays++;
+    }
+    if (status == GK_OK) {
+        *ns_out = spent / ((double)replays * work->launches);
+    }
+    return status;
+}
+
+static enum gk_status take_samples(struct work *work, struct gk_measured *measured,
+                                   struct gk_err *err)
+{
+    const struct gk_effort *effort = &work->trial->effort;
+    double sample_ns = work->estimate_ns * work->launches;
+    if (effort->block_ns > 0) {
+        memset(measured, 0, sizeof *measured);
+        enum gk_status status = block_sample(work, &measured->samples_ns[0], err);
+        measured->count = 1;
+        measured->median_ns = measured->samples_ns[0];
+        return status;
+    }
+    double most = sample_ns > 0 ? effort->budget_ns / sample_ns : 1;
+    struct gk_measure_rule rule = {.few = 3, .half_width = 0.005, .samples_max = 1};
+    rule.samples_max = most > effort->samples_max   ? effort->samples_max
+                       : most < effort->samples_min ? effort->samples_min
+                                                    : (uint32_t)most;
+    return gk_measure(&rule, whole_sample, work, measured, err);
+}
+
+/* ------------------------------------------------------------------ conditions */
+
+static enum gk_status read_vitals(struct work *work, struct gk_device_vitals *vitals)
+{
+    struct gk_device *device = work->bench->device;
+    *vitals = (struct gk_device_vitals){-1, -1, -1, -1, -1, -1};
+    return device->ops->vitals ? device->ops->vitals(device, vitals, NULL) : GK_UNSUPPORTED;
+}
+
+static bool set_known(struct gk_json *json, const char *name, int64_t value)
+{
+    return value < 0 || gk_json_set_int(json, name, value);
+}
+
+static enum gk_status note_conditions(struct work *work, const struct gk_device_vitals *vitals,
+                                      uint32_t dropped, struct gk_err *err)
+{
+    struct gk_record *record = work->record;
+    struct gk_json *json = gk_json_new_object();
+    bool at_limit = (vitals->throttle > 0 && (vitals->throttle & POWER_CAP_BIT)) ||
+                    (vitals->power_mw > 0 && vitals->power_limit_mw > 0 &&
+                     (double)vitals->power_mw > AT_POWER_LIMIT * (double)vitals->power_limit_mw);
+    bool good = json && set_known(json, "sm_clock_khz", vitals->sm_clock_khz) &&
+                set_known(json, "memory_clock_khz", vitals->memory_clock_khz) &&
+                set_known(json, "temperature_c", vitals->temperature_c) &&
+                set_known(json, "power_mw", vitals->power_mw) &&
+                set_known(json, "power_limit_mw", vitals->power_limit_mw) &&
+                set_known(json, "throttle", vitals->throttle) &&
+                gk_json_set_int(json, "dropped", dropped) &&
+                gk_json_set_bool(json, "at_power_limit", at_limit) &&
+                gk_json_set_string(json, "regime",
+                                   work->trial->effort.block_ns > 0 ? "sustained" : "burst") &&
+                gk_json_set_int(json, "sets", gk_scene_slots(work->scene)) &&
+                gk_json_set_int(json, "launches", work->launches);
+    if (good && work->vendor) {
+        char text[GK_VENDOR_TEXT_MAX], detail[GK_VENDOR_TEXT_MAX + 96];
+        gk_vendor_describe(work->vendor, work->vendor_choice, text);
+        (void)snprintf(detail, sizeof detail, "%s: result %" PRIu32 " of %" PRIu32 ": %s",
+                       gk_vendor_version(work->vendor), work->vendor_choice + 1,
+                       gk_vendor_count(work->vendor), text);
+        good = gk_json_set_string(json, "detail", detail);
+    }
+    if (!good) {
+        gk_json_free(json);
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    gk_json_free(record->environment);
+    record->environment = json;
+    return GK_OK;
+}
+
+/* Samples until a batch was not throttled; a GPU that always is does not stop a job: the row is
+ * kept and marked. */
+static enum gk_status sample_all(struct work *work, struct gk_measured *measured,
+                                 struct gk_err *err)
+{
+    struct gk_device_vitals vitals;
+    for (uint32_t dropped = 0;; dropped++) {
+        enum gk_status status = take_samples(work, measured, err);
+        if (status != GK_OK) {
+            return status;
+        }
+        bool told = read_vitals(work, &vitals) == GK_OK;
+        bool throttled = told && vitals.throttle > 0 && (vitals.throttle & THROTTLE_BITS);
+        if (throttled && dropped < THROTTLED_MAX) {
+            continue;
+        }
+        work->record->marks |= throttled ? 1u << GK_MARK_THROTTLED : 0;
+        return note_conditions(work, &vitals, dropped, err);
+    }
+}
+
+/* ------------------------------------------------------------------ stages of effort */
+
+/* A few launches, which say whether more are worth while. *enough_out: they are not. */
+static enum gk_status short_sample(struct work *work, bool *enough_out, struct gk_err *err)
+{
+    uint32_t slots = gk_scene_slots(work->scene);
+    double best = work->trial->best_ns, ns = 0;
+    double launches = work->estimate_ns > 0 ? SHORT_NS / work->estimate_ns : slots;
+    uint32_t count = launches > slots ? slots : launches < 2 ? 2 : (uint32_t)launches;
+    enum gk_status status = record_launches(work, count, err);
+    if (status == GK_OK && work->estimate_ns < SHORT_NS) {
+        status = replay(work, &ns, err); /* the first replay carries the recording to the device */
+    }
+    if (status == GK_OK) {
+        status = replay(work, &ns, err);
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    work->estimate_ns = ns;
+    *enough_out = best > 0 && ns > SHORT_GIVE_UP * best;
+    if (*enough_out) {
+        struct gk_device_vitals vitals;
+        work->record->time_ns = work->record->samples_ns[0] = ns;
+        work->record->sample_count = 1;
+        work->record->marks |= 1u << GK_MARK_ONE_SAMPLE;
+        (void)read_vitals(work, &vitals);
+        status = note_conditions(work, &vitals, 0, err);
+    }
+    return status;
+}
+
+static enum gk_status sample_whole(struct work *work, struct gk_err *err)
+{
+    struct gk_record *record = work->record;
+    struct gk_measured *measured = calloc(1, sizeof *measured);
+    double ns = 0;
+    bool fresh = !work->graph || work->launches < LAUNCHES_MIN;
+    enum gk_status status = measured ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK && fresh) {
+        status = record_launches(work, whole_launches(work, work->estimate_ns), err);
+        if (status == GK_OK && work->estimate_ns * work->launches < 2 * SAMPLE_NS_MIN) {
+            status = replay(work, &ns, err); /* carries it to the device; long ones hide that */
+        }
+    }
+    if (status == GK_OK) {
+        status = sample_all(work, measured, err);
+    }
+    if (status == GK_OK) {
+        memcpy(record->samples_ns, measured->samples_ns, sizeof record->samples_ns);
+        record->sample_count = measured->count;
+        record->time_ns = measured->median_ns;
+        record->marks |= measured->count >= 6 && !measured->stable ? 1u << GK_MARK_UNSTABLE : 0;
+    }
+    free(measured);
+    return status;
+}
+
+enum gk_status trial_device_measure(struct work *work, struct gk_err *err)
+{
+    bool enough = false;
+    enum gk_status status = GK_OK;
+    work->record->gpu_measure_ns =
+        work->record->gpu_measure_ns > 0 ? work->record->gpu_measure_ns : 0;
+    status = gk_scene_hide(work->scene, err);
+    if (status == GK_OK && !work->graph) {
+        status = short_sample(work, &enough, err);
+    }
+    if (status == GK_OK && !enough) {
+        status = sample_whole(work, err);
+    }
+    if (status == GK_OK) {
+        compare_floor(work);
+        return GK_OK;
+    }
+    if (status == GK_TRIAL || status == GK_INPUT || status == GK_LIMIT ||
+        status == GK_UNSUPPORTED) {
+        if (!trial_failed(work)) {
+            gk_record_fail(work->record, GK_STAGE_MEASURE, GK_FAILURE_LAUNCH_ERROR, "%s",
+                           err->text);
+        }
+        return GK_OK;
+    }
+    return status;
+}
+
+/* Every result of the library's heuristic, timed alike; the fastest stands for the vendor. */
+enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err)
+{
+    uint32_t best = 0;
+    double best_ns = 0;
+    enum gk_status status = GK_OK;
+    work->record->gpu_measure_ns = 0;
+    for (uint32_t i = 0; i < gk_vendor_count(work->vendor) && status == GK_OK; i++) {
+        double ns = 0;
+        work->vendor_choice = i;
+        status = trial_issue(work, 0, err); /* loads its code */
+        if (status == GK_OK) {
+            status = record_launches(work, gk_scene_slots(work->scene), err);
+        }
+        if (status == GK_OK) {
+            status = replay(work, &ns, err);
+        }
+        if (status == GK_OK) {
+            status = record_launches(work, whole_launches(work, ns), err);
+        }
+        for (uint32_t twice = 0; twice < 2 && status == GK_OK; twice++) {
+            status = replay(work, &ns, err);
+        }
+        if (status == GK_UNSUPPORTED) { /* one that the library offers and then refuses */
+            status = GK_OK;
+            continue;
+        }
+        if (status == GK_OK && (best_ns == 0 || ns < best_ns)) {
+            best_ns = ns;
+            best = i;
+        }
+    }
+    drop_graph(work);
+    work->vendor_choice = best;
+    work->estimate_ns = best_ns;
+    if (status == GK_OK && best_ns == 0) {
+        return gk_fail(err, GK_UNSUPPORTED, "the library refuses all of its own results");
+    }
+    return status;
+}
