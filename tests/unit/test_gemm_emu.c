@@ -552,7 +552,10 @@ static void example_shapes_load(void **state)
         {GK_SOURCE_DIR "/examples/quickstart.json", 4},
         {GK_SOURCE_DIR "/examples/shapes/llama3_8b.json", 31},
         {GK_SOURCE_DIR "/examples/shapes/llama3_70b.json", 31},
-        {GK_SOURCE_DIR "/examples/shapes/deepseek_v3.json", 34},
+        {GK_SOURCE_DIR "/examples/shapes/deepseek_v3.json", 35},
+        {GK_SOURCE_DIR "/examples/shapes/deepseek_v3_other.json", 14},
+        {GK_SOURCE_DIR "/examples/shapes/decode_gemm.json", 72},
+        {GK_SOURCE_DIR "/examples/shapes/twelve.json", 12},
     };
     struct gk_op_lookup lookup = gk_catalog_lookup(catalog);
     (void)state;
