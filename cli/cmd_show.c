@@ -25,6 +25,7 @@ enum gk_status gk_cmd_show(struct gk_cli *cli, struct gk_err *err)
     } else if (status == GK_OK) {
         struct gk_buf out = {0};
         gk_winners_summary(&winners, &out);
+        gk_winners_rates(&winners, &out);
         gk_winners_table(cli, &winners, &out);
         (void)fputs(gk_buf_text(&out), stdout);
         gk_buf_fini(&out);

@@ -162,6 +162,7 @@ enum gk_status gk_ending(struct gk_cli *cli, struct gk_client *client, int64_t j
         status = print_object(cli, &winners, &reasons, export_path, err);
     } else if (status == GK_OK) {
         gk_winners_summary(&winners, &out);
+        gk_winners_rates(&winners, &out);
         gk_winners_table(cli, &winners, &out);
         reasons_text(&reasons, job, &out);
         if (export_path) {

@@ -65,6 +65,7 @@ static enum gk_status look_at(struct gk_follow *follow, struct look *look, struc
         state.tasks_done = gk_json_get_int(job, "done", state.tasks_done);
         state.tasks = gk_json_get_int(reply, "task_count", state.tasks);
     }
+    state.verified_per_s = gk_json_get_real(gk_json_get(job, "rates"), "verified_per_s", 0);
     state.total = follow->budget_trials * state.tasks;
     if (state.total < state.done) {
         state.total = state.done;

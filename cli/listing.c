@@ -142,6 +142,31 @@ void gk_cell_ratio(struct gk_table *table, double over, double under)
     }
 }
 
+#define VENDOR_REASON_BYTES 60 /* in a cell; --json has all of it */
+
+void gk_cell_vendor(struct gk_table *table, const struct gk_json *pick)
+{
+    const struct gk_json *vendor = gk_json_get(pick, "vendor");
+    const char *reason = gk_json_get_string(vendor, "reason", NULL);
+    if (reason) {
+        int size = (int)strcspn(reason, "\n");
+        gk_table_cell(table, "-");
+        gk_table_cell(table, "no vendor time: %.*s%s",
+                      size > VENDOR_REASON_BYTES ? VENDOR_REASON_BYTES : size, reason,
+                      size > VENDOR_REASON_BYTES || reason[size] ? " ..." : "");
+    } else if (vendor) {
+        double ratio = gk_json_get_real(vendor, "of_vendor", 0);
+        gk_cell_time(table, vendor, "time_ns");
+        gk_table_cell(table, "%.3fx +-%.3f", ratio,
+                      (gk_json_get_real(vendor, "of_vendor_high", ratio) -
+                       gk_json_get_real(vendor, "of_vendor_low", ratio)) /
+                          2);
+    } else {
+        gk_table_cell(table, "-");
+        gk_table_cell(table, "-");
+    }
+}
+
 const struct gk_json *gk_job_of(const struct gk_json *reply)
 {
     const struct gk_json *job = gk_json_get(reply, "job");

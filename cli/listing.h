@@ -28,6 +28,10 @@ void gk_cell_problem(struct gk_cli *cli, struct gk_table *table, const struct gk
 /* "1.32x" of two times; "-" when one is missing. */
 void gk_cell_ratio(struct gk_table *table, double over, double under);
 
+/* Two cells of a pick: the vendor's time, and how many times as fast the pick is; or why there is
+ * no vendor's time. "-" where none takes part. */
+void gk_cell_vendor(struct gk_table *table, const struct gk_json *pick);
+
 /* The job's object of a reply of `show` or `jobs`. */
 const struct gk_json *gk_job_of(const struct gk_json *reply);
 /* True for a trial that was parked without a failure: the job was asked to finish before it ran. */

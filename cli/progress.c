@@ -58,9 +58,9 @@ void gk_progress_show(struct gk_progress *progress, const struct gk_progress_sta
                    "%s%s%s%" PRId64 "/%" PRId64 " trials, %" PRId64 " verified (%.1f/s), %" PRId64
                    " failed, %" PRId64 "/%" PRId64 " problems, best %s%s%s%s",
                    live ? "[" : "", live ? bar : "", live ? "] " : "", state->done, state->total,
-                   state->verified, seconds > 0 ? (double)did / seconds : 0, state->failed,
-                   state->tasks_done, state->tasks, best, state->phase ? ", " : "",
-                   state->phase ? state->phase : "", left);
+                   state->verified, state->verified_per_s, state->failed, state->tasks_done,
+                   state->tasks, best, state->phase ? ", " : "", state->phase ? state->phase : "",
+                   left);
     if (live) {
         int columns = progress->cli->columns > 1 ? progress->cli->columns - 1 : 79;
         (void)fprintf(stderr, "\r\033[K%.*s", columns, line);

@@ -17,6 +17,7 @@ struct gk_progress {
 struct gk_progress_state {
     int64_t done, total; /* trials; total 0: unknown */
     int64_t verified, failed;
+    double verified_per_s; /* of the job, by what is new in this store; 0: not known yet */
     int64_t tasks, tasks_done;
     double best_ns;    /* of the problem that changed last; 0 */
     const char *phase; /* "search", "final round" */

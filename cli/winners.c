@@ -3,6 +3,7 @@
 #include "cli/listing.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,6 +123,52 @@ void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out)
                   gk_json_get_int(winners->job, "failed", 0));
 }
 
+/* "81.2 %" of a share, or "unknown" where no device told it. */
+static void share_text(const struct gk_json *rates, const char *key, char text_out[32])
+{
+    const struct gk_json *share = gk_json_get(rates, key);
+    if (share) {
+        (void)snprintf(text_out, 32, "%.1f %%", 100 * gk_json_real(share, 0));
+    } else {
+        (void)snprintf(text_out, 32, "unknown");
+    }
+}
+
+void gk_winners_rates(const struct gk_winners *winners, struct gk_buf *out)
+{
+    const struct gk_json *rates = gk_json_get(winners->job, "rates");
+    char busy[32], verify[32], measure[32], final[32];
+    if (!rates) {
+        return;
+    }
+    gk_buf_printf(out,
+                  "verified configs: %" PRId64 " new in %.1f s (%.2f/s), %" PRId64
+                  " failed, %" PRId64 " known before; compiled: %" PRId64 " cold, %" PRId64
+                  " from the cache; final rounds: %.1f s\n",
+                  gk_json_get_int(rates, "verified", 0), gk_json_get_real(rates, "search_s", 0),
+                  gk_json_get_real(rates, "verified_per_s", 0), gk_json_get_int(rates, "failed", 0),
+                  gk_json_get_int(rates, "duplicates", 0), gk_json_get_int(rates, "cold", 0),
+                  gk_json_get_int(rates, "warm", 0), gk_json_get_real(rates, "final_s", 0));
+    if (!gk_json_get(rates, "gpu_busy") && !gk_json_get(rates, "gpu_busy_final")) {
+        return; /* an emulated device runs no kernels on a GPU */
+    }
+    share_text(rates, "gpu_busy", busy);
+    share_text(rates, "gpu_busy_verify", verify);
+    share_text(rates, "gpu_busy_measure", measure);
+    share_text(rates, "gpu_busy_final", final);
+    gk_buf_printf(out, "GPU busy: %s (verification %s, timing %s); in final rounds %s\n", busy,
+                  verify, measure, final);
+}
+
+static bool has_vendor(const struct gk_winners *winners)
+{
+    bool any = false;
+    for (size_t i = 0; i < gk_json_count(winners->picks); i++) {
+        any = any || gk_json_get(gk_json_at(winners->picks, i), "vendor");
+    }
+    return any;
+}
+
 static const char *outcome(const struct gk_json *task, const struct gk_json *pick)
 {
     if (pick) {
@@ -142,8 +189,11 @@ static void config_cell(struct gk_table *table, const struct gk_json *pick,
 void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, struct gk_buf *out)
 {
     struct gk_table table;
-    gk_table_init(&table, "problem|gpu|outcome|>time|>vs default|>ties|>verified|>failed|config");
-    bool modelled = false;
+    bool modelled = false, vendor = has_vendor(winners);
+    gk_table_init(&table, vendor ? "problem|gpu|outcome|>time|>vs default|>vendor|>x of "
+                                   "vendor|>ties|>verified|>failed|config"
+                                 : "problem|gpu|outcome|>time|>vs default|>ties|>verified|>failed|"
+                                   "config");
     for (size_t i = 0; i < gk_json_count(winners->tasks); i++) {
         const struct gk_json *task = gk_json_at(winners->tasks, i);
         const struct gk_json *pick = gk_winners_pick(winners, task);
@@ -156,6 +206,9 @@ void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, stru
         gk_cell_time(&table, pick, "time_ns");
         gk_cell_ratio(&table, gk_json_get_real(pick, "default_ns", 0),
                       gk_json_get_real(pick, "time_ns", 0));
+        if (vendor) {
+            gk_cell_vendor(&table, pick);
+        }
         gk_table_cell(&table, "%" PRId64,
                       gk_json_is(ties, GK_JSON_ARRAY) ? (int64_t)gk_json_count(ties)
                                                       : gk_json_int(ties, 0));

@@ -17,6 +17,8 @@ enum gk_status gk_winners_load(struct gk_client *client, int64_t job,
 void gk_winners_fini(struct gk_winners *winners);
 /* The pick of a task; NULL if it has none. */
 const struct gk_json *gk_winners_pick(const struct gk_winners *winners, const struct gk_json *task);
+/* What it did in which time: two lines; nothing for a job that nothing was counted of. */
+void gk_winners_rates(const struct gk_winners *winners, struct gk_buf *out);
 /* Tasks without a pick. */
 uint32_t gk_winners_without(const struct gk_winners *winners);
 void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out); /* one line */
