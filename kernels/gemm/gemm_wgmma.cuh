@@ -86,9 +86,11 @@ struct Config {
     static constexpr bool kMovesRegisters = kConsumers > 1;
     static constexpr u32 kCopyThreads = kMovesRegisters ? kWarpgroupThreads : kWarpSize;
     static constexpr u32 kThreads = kConsumers * kWarpgroupThreads + kCopyThreads;
-    static constexpr u32 kCopyRegisters = 40, kConsumerRegisters = 232;
+    static constexpr u32 kCopyRegisters = 24, kConsumerRegisters = 240;
     static constexpr u32 kRegistersOfBlock = 65536;
-    static constexpr u32 kOtherRegisters = 40; // addresses, counters, what the epilogue holds
+    // Addresses, counters, and what the epilogue holds: biases are kept for all blocks of rows,
+    // an activation is computed for many sums at once.
+    static constexpr u32 kOtherRegisters = kActivation == Activation::kNone && !kHasBias ? 40 : 64;
     static constexpr u32 kSharedMax = 232448;
 
     static_assert(sizeof(Element) == 2 && sizeof(Output) == 2, "16-bit operands and results");
