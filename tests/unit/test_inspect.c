@@ -197,11 +197,12 @@ static void right_and_wrong(void **state)
             struct scene s;
             scene_init(&s, (enum gk_dtype)dtype, (enum layout)layout);
             for (int64_t i = 0; i < COUNT; i++) {
-                const double want = drawn_real(&prng);
+                /* e4m3 ends at 448 */
+                const double want = ldexp(drawn_real(&prng), dtype == GK_E4M3 ? -6 : 0);
                 set(&s, i, want, fabs(want) * 3, want);
             }
             s.input.scale = 1e-3;
-            s.input.norm = 0.5;
+            s.input.norm = gk_dtype_is_float((enum gk_dtype)dtype) ? 0.5 : -1; /* 0.4 becomes 0 */
             assert_true(judged(&s));
             s.input.exact = true;
             assert_true(judged(&s));
@@ -291,7 +292,7 @@ static void every_small_value(void **state)
     (void)state;
     for (size_t t = 0; t < GK_ARRAY_COUNT(SMALL); t++) {
         const uint32_t size = gk_dtype_bytes(SMALL[t]), codes = 1u << (8 * size);
-        const uint32_t step = size == 1 ? 1 : 61; /* 61 is odd: all parts of the range */
+        const uint32_t step = size == 1 ? 1 : 13; /* odd: all parts of the range */
         struct scene s;
         scene_init(&s, SMALL[t], PACKED);
         s.input.exact = true;

@@ -9,14 +9,19 @@
 #include "worker/code_cache.h"
 #include "worker/inspect/inspect_inside.h"
 
-/* Blocks of 256 threads that an SM holds at most: all of its 2,048 threads. */
-#define BLOCKS_PER_SM 8
-#define COPY_ALIGN    256
+#define COPY_ALIGN 256
 
-static const char *const kernel_names[GK_INSPECT_KERNELS] = {
-    [GK_INSPECT_AUDIT] = "gk_audit_segments",    [GK_INSPECT_PAINT] = "gk_paint_segments",
-    [GK_INSPECT_GENERATE] = "gk_generate_input", [GK_INSPECT_CHECK] = "gk_check_output",
-    [GK_INSPECT_MARK] = "gk_mark_elements",      [GK_INSPECT_PADDING] = "gk_count_padding"};
+/* blocks_per_sm: of 256 threads, with the registers that ptxas gives the kernel (sm_80 and sm_90a
+ * agree): a grid of as many has all its blocks at work from the start to the end. */
+static const struct {
+    const char *name;
+    uint32_t blocks_per_sm;
+} kernels[GK_INSPECT_KERNELS] = {[GK_INSPECT_AUDIT] = {"gk_audit_segments", 4},
+                                 [GK_INSPECT_PAINT] = {"gk_paint_segments", 4},
+                                 [GK_INSPECT_GENERATE] = {"gk_generate_input", 5},
+                                 [GK_INSPECT_CHECK] = {"gk_check_output", 3},
+                                 [GK_INSPECT_MARK] = {"gk_mark_elements", 8},
+                                 [GK_INSPECT_PADDING] = {"gk_count_padding", 8}};
 
 static const char *const options[] = {"-fmad=false"};
 
@@ -103,7 +108,7 @@ static enum gk_status load(struct gk_inspector *inspector, const struct gk_compi
                                         .cubin_size = output->cubin_size};
     enum gk_status status = device->ops->load(device, &code, &inspector->module, err);
     for (uint32_t i = 0; i < GK_INSPECT_KERNELS && status == GK_OK; i++) {
-        status = device->ops->find(device, inspector->module, kernel_names[i],
+        status = device->ops->find(device, inspector->module, kernels[i].name,
                                    &inspector->kernels[i], err);
     }
     return status == GK_OK ? GK_OK : gk_fail_in(err, status, "inspector");
@@ -181,9 +186,10 @@ struct gk_inspect_view gk_inspect_view_of(const struct gk_plan_tensor *tensor)
     return view;
 }
 
-uint32_t gk_inspect_blocks(const struct gk_inspector *inspector, uint64_t items)
+uint32_t gk_inspect_blocks(const struct gk_inspector *inspector, enum gk_inspect_kernel kernel,
+                           uint64_t items)
 {
-    const uint64_t most = (uint64_t)inspector->device->props.sms * BLOCKS_PER_SM;
+    const uint64_t most = (uint64_t)inspector->device->props.sms * kernels[kernel].blocks_per_sm;
     const uint64_t blocks = (items + GK_INSPECT_THREADS - 1) / GK_INSPECT_THREADS;
     return (uint32_t)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
@@ -214,10 +220,10 @@ enum gk_status gk_inspect_launch(struct gk_inspector *inspector, enum gk_inspect
         device->ops->limit(device, device->props.work_limit);
     }
     if (status == GK_TRIAL) {
-        return gk_fail(err, GK_INTERNAL, "inspector: %s: %.800s", kernel_names[kernel],
+        return gk_fail(err, GK_INTERNAL, "inspector: %s: %.800s", kernels[kernel].name,
                        report.text);
     }
-    return status == GK_OK ? GK_OK : gk_fail_in(err, status, "inspector: %s", kernel_names[kernel]);
+    return status == GK_OK ? GK_OK : gk_fail_in(err, status, "inspector: %s", kernels[kernel].name);
 }
 
 enum gk_status gk_inspect_reserve(struct gk_inspector *inspector, struct gk_inspect_store *store,

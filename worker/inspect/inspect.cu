@@ -22,8 +22,9 @@ using u64 = unsigned long long;
 using i64 = long long;
 
 constexpr u32 kThreads = 256;        // of every kernel here
+constexpr u32 kSegmentBlocks = 4;    // of audit and paint on an SM: at most 64 registers a thread
 constexpr u32 kRankMax = 6;          // GK_TENSOR_RANK_MAX
-constexpr u32 kUnroll = 4;           // elements a thread of check_outputs loads before it judges
+constexpr u32 kUnroll = 4;           // loads of a thread before it looks at any
 constexpr u32 kGroup = 8;            // elements of one Philox block of 16-bit numbers
 constexpr u64 kNone = ~u64(0);       // no offset
 constexpr u64 kChunkBytes = 1 << 15; // a block's piece of a segment: 8 loads a thread
@@ -336,6 +337,14 @@ struct Chunk {
         return head + vectors * kVectorBytes;
     }
 
+    // Offset of vector i + u * kThreads, or of vector i where there is none: then a load needs no
+    // condition.
+    GK_DEVICE u64 vector(u64 i, u32 u) const
+    {
+        const u64 number = i + u * kThreads;
+        return head + (number < vectors ? number : i) * kVectorBytes;
+    }
+
     GK_DEVICE u8 want(u64 at) const
     {
         return from ? *reinterpret_cast<const u8 *>(from + at) : u8(pattern >> (at % 8 * 8));
@@ -376,7 +385,7 @@ struct Finding {
 } // namespace
 
 // Counts the bytes of each segment that are not what they ought to be. audits[] begins as {0, ~0}.
-extern "C" __global__ void __launch_bounds__(kThreads)
+extern "C" __global__ void __launch_bounds__(kThreads, kSegmentBlocks)
     gk_audit_segments(const Segment *segments, u32 count, u64 chunks, Audit *audits)
 {
     for (u64 number = blockIdx.x; number < chunks; number += gridDim.x) {
@@ -386,13 +395,24 @@ extern "C" __global__ void __launch_bounds__(kThreads)
         for (u64 i = threadIdx.x; i < chunk.head; i += kThreads) {
             found.byte(i, *reinterpret_cast<const u8 *>(chunk.to + i), chunk.want(i));
         }
-#pragma unroll 4
-        for (u64 i = threadIdx.x; i < chunk.vectors; i += kThreads) {
-            const u64 at = chunk.head + i * kVectorBytes;
-            const Vector got = *reinterpret_cast<const Vector *>(chunk.to + at);
-            const Vector want = chunk.want_vector(at);
-            found.word(at, got.low, want.low);
-            found.word(at + 8, got.high, want.high);
+        for (u64 i = threadIdx.x; i < chunk.vectors; i += kUnroll * kThreads) {
+            u64 difference = 0;
+            Vector got[kUnroll], want[kUnroll];
+#pragma unroll
+            for (u32 u = 0; u < kUnroll; u++) { // all loads are on their way before any is used
+                got[u] = *reinterpret_cast<const Vector *>(chunk.to + chunk.vector(i, u));
+                want[u] = chunk.want_vector(chunk.vector(i, u));
+            }
+#pragma unroll
+            for (u32 u = 0; u < kUnroll; u++) {
+                difference |= (got[u].low ^ want[u].low) | (got[u].high ^ want[u].high);
+            }
+            if (difference) {
+                for (u32 u = 0; u < kUnroll && i + u * kThreads < chunk.vectors; u++) {
+                    found.word(chunk.vector(i, u), got[u].low, want[u].low);
+                    found.word(chunk.vector(i, u) + 8, got[u].high, want[u].high);
+                }
+            }
         }
         for (u64 i = chunk.tail() + threadIdx.x; i < chunk.bytes; i += kThreads) {
             found.byte(i, *reinterpret_cast<const u8 *>(chunk.to + i), chunk.want(i));
@@ -405,7 +425,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 }
 
 // Makes each segment what it ought to be.
-extern "C" __global__ void __launch_bounds__(kThreads)
+extern "C" __global__ void __launch_bounds__(kThreads, kSegmentBlocks)
     gk_paint_segments(const Segment *segments, u32 count, u64 chunks)
 {
     for (u64 number = blockIdx.x; number < chunks; number += gridDim.x) {
@@ -413,10 +433,16 @@ extern "C" __global__ void __launch_bounds__(kThreads)
         for (u64 i = threadIdx.x; i < chunk.head; i += kThreads) {
             *reinterpret_cast<u8 *>(chunk.to + i) = chunk.want(i);
         }
-#pragma unroll 4
-        for (u64 i = threadIdx.x; i < chunk.vectors; i += kThreads) {
-            const u64 at = chunk.head + i * kVectorBytes;
-            *reinterpret_cast<Vector *>(chunk.to + at) = chunk.want_vector(at);
+        for (u64 i = threadIdx.x; i < chunk.vectors; i += kUnroll * kThreads) {
+            Vector want[kUnroll];
+#pragma unroll
+            for (u32 u = 0; u < kUnroll; u++) {
+                want[u] = chunk.want_vector(chunk.vector(i, u));
+            }
+#pragma unroll
+            for (u32 u = 0; u < kUnroll; u++) { // past the last: the same bytes once more
+                *reinterpret_cast<Vector *>(chunk.to + chunk.vector(i, u)) = want[u];
+            }
         }
         for (u64 i = chunk.tail() + threadIdx.x; i < chunk.bytes; i += kThreads) {
             *reinterpret_cast<u8 *>(chunk.to + i) = chunk.want(i);
@@ -642,17 +668,64 @@ GK_DEVICE void merge(Partial &sum, const Partial &other)
     }
 }
 
-GK_DEVICE gk_judgement judge(const Output &output, u64 got_bits, const Pair &pair)
+GK_DEVICE gk_judgement judge(const Output &output, i32 dtype, u64 got_bits, const Pair &pair)
 {
-    const u64 want_bits = encode(output.dtype, pair.value);
+    const u64 want_bits = encode(dtype, pair.value);
     gk_accept_element element;
-    element.got = decode(output.dtype, got_bits);
+    element.got = decode(dtype, got_bits);
     element.want = pair.value;
     element.magnitude = pair.magnitude;
-    element.rounded = decode(output.dtype, want_bits);
+    element.rounded = decode(dtype, want_bits);
     element.same_bits = got_bits == want_bits;
     element.is_poison = got_bits == output.poison;
     return gk_accept_judge(&output.rule, &element);
+}
+
+constexpr i32 kAny = -1;
+
+// One thread's elements in increasing order. The usual types have code of their own; kAny asks for
+// the type at every element.
+template <i32 kDtype>
+GK_DEVICE Partial judge_mine(const Output &output, const View &view, const u8 *got,
+                             const Pair *pairs, u64 count)
+{
+    const i32 dtype = kDtype == kAny ? output.dtype : kDtype;
+    const u32 bytes = element_bytes(dtype);
+    const u64 stride = thread_count();
+    Partial sum = {0, 0, 0, 0, 0, 0, 0, kNone};
+    for (u64 first = thread_index(); first < count; first += kUnroll * stride) {
+        u64 bits[kUnroll];
+        Pair pair[kUnroll];
+#pragma unroll
+        for (u32 u = 0; u < kUnroll; u++) { // as in gk_audit_segments
+            const u64 i = first + u * stride < count ? first + u * stride : first;
+            bits[u] = load_bits(got + u64(place_of(view, i)) * bytes, bytes);
+            pair[u] = pairs[i];
+        }
+#pragma unroll
+        for (u32 u = 0; u < kUnroll; u++) {
+            const u64 i = first + u * stride;
+            if (i < count) {
+                note(sum, i, pair[u].value, judge(output, dtype, bits[u], pair[u]));
+            }
+        }
+    }
+    return sum;
+}
+
+GK_DEVICE Partial judge_mine(const Output &output, const View &view, const u8 *got,
+                             const Pair *pairs, u64 count)
+{
+    switch (output.dtype) {
+    case kBf16:
+        return judge_mine<kBf16>(output, view, got, pairs, count);
+    case kF16:
+        return judge_mine<kF16>(output, view, got, pairs, count);
+    case kF32:
+        return judge_mine<kF32>(output, view, got, pairs, count);
+    default:
+        return judge_mine<kAny>(output, view, got, pairs, count);
+    }
 }
 
 } // namespace
@@ -664,29 +737,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
                     Partial *partials)
 {
     __shared__ Partial shared[kThreads];
-    const u32 bytes = element_bytes(output.dtype);
-    const u64 stride = thread_count();
-    Partial sum = {0, 0, 0, 0, 0, 0, 0, kNone};
-    for (u64 first = thread_index(); first < count; first += kUnroll * stride) {
-        u64 bits[kUnroll];
-        Pair pair[kUnroll];
-#pragma unroll
-        for (u32 u = 0; u < kUnroll; u++) { // all loads are on their way before any is used
-            const u64 i = first + u * stride;
-            if (i < count) {
-                bits[u] = load_bits(got + u64(place_of(view, i)) * bytes, bytes);
-                pair[u] = pairs[i];
-            }
-        }
-#pragma unroll
-        for (u32 u = 0; u < kUnroll; u++) {
-            const u64 i = first + u * stride;
-            if (i < count) {
-                note(sum, i, pair[u].value, judge(output, bits[u], pair[u]));
-            }
-        }
-    }
-    shared[threadIdx.x] = sum;
+    shared[threadIdx.x] = judge_mine(output, view, got, pairs, count);
     __syncthreads();
     for (u32 half = kThreads / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) {

@@ -172,13 +172,14 @@ static enum gk_status count_padding(struct gk_inspector *inspector,
                                           {&counter, sizeof counter}};
     status = device->ops->fill(device, used, counter_at + sizeof changed, &zero, 1, err);
     if (status == GK_OK && count > 0) {
-        status = gk_inspect_launch(inspector, GK_INSPECT_MARK, gk_inspect_blocks(inspector, count),
-                                   mark, (uint32_t)GK_ARRAY_COUNT(mark), err);
+        status = gk_inspect_launch(inspector, GK_INSPECT_MARK,
+                                   gk_inspect_blocks(inspector, GK_INSPECT_MARK, count), mark,
+                                   (uint32_t)GK_ARRAY_COUNT(mark), err);
     }
     if (status == GK_OK) {
-        status =
-            gk_inspect_launch(inspector, GK_INSPECT_PADDING, gk_inspect_blocks(inspector, span),
-                              look, (uint32_t)GK_ARRAY_COUNT(look), err);
+        status = gk_inspect_launch(inspector, GK_INSPECT_PADDING,
+                                   gk_inspect_blocks(inspector, GK_INSPECT_PADDING, span), look,
+                                   (uint32_t)GK_ARRAY_COUNT(look), err);
     }
     if (status == GK_OK) {
         status = device->ops->read(device, counter, &changed, sizeof changed, err);

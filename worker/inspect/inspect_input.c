@@ -131,7 +131,8 @@ enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struc
                                           {&view, sizeof view},
                                           {&address, sizeof address},
                                           {&count, sizeof count}};
-    return gk_inspect_launch(inspector, GK_INSPECT_GENERATE,
-                             gk_inspect_blocks(inspector, (count + GROUP - 1) / GROUP), args,
+    const uint32_t blocks =
+        gk_inspect_blocks(inspector, GK_INSPECT_GENERATE, (count + GROUP - 1) / GROUP);
+    return gk_inspect_launch(inspector, GK_INSPECT_GENERATE, blocks, args,
                              (uint32_t)GK_ARRAY_COUNT(args), err);
 }

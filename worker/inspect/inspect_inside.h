@@ -47,8 +47,9 @@ struct gk_inspect_view {
 /* Joins dimensions without a gap between them. */
 struct gk_inspect_view gk_inspect_view_of(const struct gk_plan_tensor *tensor);
 
-/* Blocks enough for `items` threads, at most as many as the device holds at once. */
-uint32_t gk_inspect_blocks(const struct gk_inspector *inspector, uint64_t items);
+/* Blocks enough for `items` threads, at most as many as the device holds of this kernel at once. */
+uint32_t gk_inspect_blocks(const struct gk_inspector *inspector, enum gk_inspect_kernel kernel,
+                           uint64_t items);
 
 /* Runs one of the kernels to its end. GK_INTERNAL with the device's report if it did not get
  * there: our kernels have no right to fail. */

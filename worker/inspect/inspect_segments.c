@@ -139,9 +139,10 @@ static enum gk_status run(struct gk_inspector *inspector, struct batch *batch, b
         {&batch->count, sizeof batch->count},
         {&batch->chunks, sizeof batch->chunks},
         {&audits, sizeof audits}};
-    status = gk_inspect_launch(inspector, audit ? GK_INSPECT_AUDIT : GK_INSPECT_PAINT,
-                               gk_inspect_blocks(inspector, batch->chunks * GK_INSPECT_THREADS),
-                               args, audit ? 4 : 3, err);
+    const enum gk_inspect_kernel kernel = audit ? GK_INSPECT_AUDIT : GK_INSPECT_PAINT;
+    status = gk_inspect_launch(
+        inspector, kernel, gk_inspect_blocks(inspector, kernel, batch->chunks * GK_INSPECT_THREADS),
+        args, audit ? 4 : 3, err);
     if (status == GK_OK && audit) {
         status = device->ops->read(device, audits, batch->audits,
                                    batch->count * sizeof *batch->audits, err);
