@@ -13,6 +13,8 @@
 #include "core/buf.h"
 #include "core/hash.h"
 #include "worker/children.h"
+#include "worker/cuda/device_cuda.h"
+#include "worker/list_devices.h"
 #include "worker/supervisor.h"
 
 #define BUILD "gktune-worker 0.1.0"
@@ -23,23 +25,24 @@ static const char help[] =
     "usage: gktune-worker --connect ENDPOINT [options]\n"
     "\n"
     "  --connect ENDPOINT        of the daemon: ipc:///path\n"
-    "  --device DEVICE           emu, emu:sm_80, mock ...; may be given more than once.\n"
-    "                            Default: every CUDA device (this build has none)\n"
+    "  --device DEVICE           cuda:0, cuda:GPU-UUID, emu, emu:sm_80, mock ...; may be given\n"
+    "                            more than once. Default: every CUDA device\n"
     "  --spool DIR               results, bundles, compiled code\n"
     "                            (default: $XDG_STATE_HOME/gktune/worker)\n"
     "  --compile-processes N     1 to 256 (default: one a core)\n"
     "  --private                 standard input is a pipe: end when it closes\n"
     "  --key FILE, --server-key FILE   for tcp endpoints\n"
+    "  --list-devices            print the CUDA devices as JSON, and end\n"
     "  --help\n"
     "\n"
-    "environment: GKTUNE_NVRTC (the library itself), CUDA_HOME, VIRTUAL_ENV; GKTUNE_BWRAP "
-    "(bubblewrap's\n"
-    "path, empty: no sandbox)\n";
+    "environment: GKTUNE_NVRTC (the library, or a folder that holds it: of a toolkit or of a\n"
+    "Python package), CUDA_HOME, VIRTUAL_ENV; GKTUNE_CUDA, GKTUNE_NVML (the driver's libraries,\n"
+    "where they are not the system's); GKTUNE_BWRAP (bubblewrap's path, empty: no sandbox)\n";
 
 struct arguments {
     struct gk_worker_options options;
     const char *child, *nvrtc;
-    bool help;
+    bool help, list_devices;
 };
 
 enum option_code {
@@ -52,6 +55,7 @@ enum option_code {
     OPTION_SERVER_KEY,
     OPTION_CHILD,
     OPTION_NVRTC,
+    OPTION_LIST,
     OPTION_HELP
 };
 
@@ -65,6 +69,7 @@ static const struct option long_options[] = {
     {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
     {"child", required_argument, NULL, OPTION_CHILD},
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
+    {"list-devices", no_argument, NULL, OPTION_LIST},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -123,6 +128,9 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
         case OPTION_NVRTC:
             arguments->nvrtc = optarg;
             break;
+        case OPTION_LIST:
+            arguments->list_devices = true;
+            break;
         case OPTION_HELP:
             arguments->help = true;
             break;
@@ -152,11 +160,28 @@ static enum gk_status check_options(const struct gk_worker_options *options, str
             "allowed",
             options->endpoint);
     }
-    if (options->device_count == 0) {
-        return gk_fail(
-            err, GK_UNSUPPORTED,
-            "no device: this build has no CUDA device; --device emu:sm_80 gives an emulated one");
+    return GK_OK;
+}
+
+/* Without --device: every CUDA device there is. *all_out holds their names; the caller frees it. */
+static enum gk_status default_devices(struct gk_worker_options *options,
+                                      struct gk_device_props **all_out, struct gk_err *err)
+{
+    uint32_t count = 0;
+    struct gk_device_props *all = calloc(GK_WORKER_DEVICES_MAX, sizeof *all);
+    if (!all) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
     }
+    enum gk_status status =
+        gk_device_cuda_list(gk_device_places(), all, GK_WORKER_DEVICES_MAX, &count, err);
+    if (status != GK_OK) {
+        free(all);
+        return gk_fail_in(err, status, "no CUDA device; --device emu:sm_80 gives an emulated one");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        options->devices[options->device_count++] = all[i].device;
+    }
+    *all_out = all;
     return GK_OK;
 }
 
@@ -205,7 +230,11 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     char *spool = options->spool ? gk_strdup(options->spool) : default_spool();
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct gk_device_props *devices = NULL;
     enum gk_status status = check_options(options, err);
+    if (status == GK_OK && options->device_count == 0) {
+        status = default_devices(options, &devices, err);
+    }
     if (status == GK_OK && !spool) {
         status = gk_fail(err, GK_USAGE, "--spool DIR is needed where HOME is not set");
     }
@@ -226,6 +255,7 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
         }
         status = gk_worker_run(options, err);
     }
+    free(devices);
     free(spool);
     return status;
 }
@@ -257,6 +287,16 @@ static int run_child(const struct arguments *arguments)
     return status;
 }
 
+static int list_devices(void)
+{
+    struct gk_json *json = gk_list_devices();
+    char *text = json ? gk_json_text(json) : NULL;
+    bool good = text && printf("%s\n", text) > 0 && fflush(stdout) == 0;
+    free(text);
+    gk_json_free(json);
+    return good ? 0 : 4;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {0};
@@ -265,6 +305,11 @@ int main(int argc, char **argv)
     if (status == GK_OK && arguments.help) {
         (void)fputs(help, stdout);
         return 0;
+    }
+    const struct gk_device_places places = {getenv("GKTUNE_CUDA"), getenv("GKTUNE_NVML")};
+    gk_device_set_places(&places);
+    if (status == GK_OK && arguments.list_devices) {
+        return list_devices();
     }
     if (status == GK_OK) {
         status = gk_hash_setup(&err);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "worker/code_cache.h"
+#include "worker/cuda/gpu_lock.h"
+#include "worker/device.h"
 #include "worker/worker_state.h"
 
 #define CACHE_BYTES_MAX (UINT64_C(4) << 30)
@@ -108,12 +110,12 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
     for (uint32_t i = 0; i < worker->options->device_count; i++) {
         struct bench *bench = &worker->benches[i];
         const char *name = worker->options->devices[i];
-        if (strncmp(name, "cuda", 4) == 0) {
-            return gk_fail(err, GK_UNSUPPORTED,
-                           "device %s: this build has no CUDA device; use --device emu:sm_80",
-                           name);
+        /* No device is opened here: a context in this process would take memory of the GPU and die
+         * with nothing that a candidate does. */
+        enum gk_status status = gk_device_describe(name, &bench->props, err);
+        if (status == GK_OK && bench->props.uuid[0]) {
+            status = gk_gpu_lock_take(bench->props.uuid, &bench->lock, err);
         }
-        enum gk_status status = gk_device_props_builtin(name, &bench->props, err);
         if (status != GK_OK) {
             return status;
         }
@@ -221,6 +223,9 @@ static void stop(struct worker *worker)
                  UV_RUN_DEFAULT); /* until every child is reaped and every handle closed */
     (void)uv_loop_close(&worker->loop);
     gk_spool_close(worker->spool);
+    for (uint32_t i = 0; i < worker->options->device_count; i++) {
+        gk_gpu_lock_free(worker->benches[i].lock);
+    }
 }
 
 enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_err *err)

@@ -119,6 +119,7 @@ struct bench {
     struct worker *worker;
     uint32_t index;
     struct gk_device_props props;
+    struct gk_gpu_lock *lock; /* of a GPU, while this process lives; NULL: not one */
     bool is_mock;
     struct gk_process *process; /* NULL: none runs */
     struct lease *lease;        /* whose unit is running */
