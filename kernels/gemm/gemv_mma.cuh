@@ -17,9 +17,10 @@
 // Ragged    Rows past M or N are read again from the last row, and their sums dropped. Steps past K
 //           are zeros, never read, since what lies behind a row may be NaN.
 //
-// Parameters (gemv_mma.kernel.json): ROWS columns of C of a warp, WN WK warps, UNROLL, PIPE, LOAD
-// the cache policy of B, M_TILES groups of eight rows of A, LOAD_BYTES the widest access that the
-// alignment allows. SPLITK and REDUCE are run-time arguments.
+// Parameters (gemv_mma.kernel.json): ROWS columns of C of a warp, WN WK warps, UNROLL, PIPE,
+// RESIDENT the threads of an SM that registers are left for, LOAD the cache policy of B, M_TILES
+// groups of eight rows of A, LOAD_BYTES the widest access that the alignment allows. SPLITK and
+// REDUCE are run-time arguments.
 
 #include <gk/mma.cuh>
 
@@ -32,7 +33,7 @@ struct Config {
     using Output = GK_DTYPE_OUT;
     static constexpr u32 kRows = GK_ROWS, kWarpsN = GK_WN, kWarpsK = GK_WK;
     static constexpr u32 kUnroll = GK_UNROLL, kPipe = GK_PIPE, kMTiles = GK_M_TILES;
-    static constexpr u32 kLoadBytes = GK_LOAD_BYTES;
+    static constexpr u32 kResident = GK_RESIDENT, kLoadBytes = GK_LOAD_BYTES;
     static constexpr gemv::Cache kCache = static_cast<gemv::Cache>(GK_LOAD);
     static constexpr bool kAAlongK = GK_TRANS == GK_TRANS_NT || GK_TRANS == GK_TRANS_NN;
     static constexpr bool kBAlongK = GK_TRANS == GK_TRANS_NT || GK_TRANS == GK_TRANS_TT;
@@ -40,22 +41,24 @@ struct Config {
     static constexpr Activation kActivation = static_cast<Activation>(GK_ACT);
 
     static constexpr u32 kThreads = kWarpsN * kWarpsK * kWarpSize;
-    static constexpr u32 kColumns = kRows * kWarpsN; // of C, of a block
+    static constexpr u32 kBlocks = kResident / kThreads; // of an SM, at least
+    static constexpr u32 kColumns = kRows * kWarpsN;     // of C, of a block
     static constexpr u32 kRowTiles = kRows / kMmaM;
     static constexpr u32 kRowsOfA = kMTiles * kMmaN;
     static constexpr u32 kStepK = 2 * kMmaK; // 16 bytes a lane, two products
     static constexpr u32 kTurnK = kUnroll * kStepK;
     using Planes = gemv::Planes<kWarpsK, kRowsOfA, kColumns>;
 
-    static constexpr u32 kOtherRegisters = 48, kRegistersOfBlock = 65536, kRegistersOfThread = 255;
+    static constexpr u32 kOtherRegisters = 28, kRegistersOfSm = 65536, kRegistersOfThread = 255;
     static constexpr u32 kRegisters = kPipe * kUnroll * 4 * (2 * kRowTiles + kMTiles) +
                                       4 * kRowTiles * kMTiles + 4 * kRowTiles + kOtherRegisters;
     static constexpr u32 kSharedMax = 48 * 1024 - 16; // static, and the ticket
 
     static_assert(kBAlongK, "rows of B are fragments as they are stored");
     static_assert(kRows % kMmaM == 0, "a warp owns whole fragments");
-    static_assert(kRegisters <= kRegistersOfThread && kRegisters * kThreads <= kRegistersOfBlock,
+    static_assert(kRegisters <= kRegistersOfThread && kRegisters * kResident <= kRegistersOfSm,
                   "loads in flight are registers");
+    static_assert(kResident % kThreads == 0, "whole blocks fill an SM");
     static_assert(sizeof(Planes) <= kSharedMax, "sums of the warps along K");
 };
 
@@ -89,16 +92,16 @@ struct Source {
     }
 };
 
-// The operands of one turn.
-struct Turn {
-    uint4 a[Config::kUnroll][Config::kMTiles];
-    uint4 b[Config::kUnroll][2 * Config::kRowTiles];
+// The operands of kSteps steps.
+template <u32 kSteps> struct Operands {
+    uint4 a[kSteps][Config::kMTiles];
+    uint4 b[kSteps][2 * Config::kRowTiles];
 
-    // kUnroll whole steps from k on.
+    // Whole steps from k on. B comes first: it is what takes long.
     GK_DEVICE void load(const Source &source, i32 k)
     {
 #pragma unroll
-        for (u32 step = 0; step < Config::kUnroll; ++step) {
+        for (u32 step = 0; step < kSteps; ++step) {
             const i32 at = k + static_cast<i32>(step * Config::kStepK);
 #pragma unroll
             for (u32 i = 0; i < 2 * Config::kRowTiles; ++i) {
@@ -106,37 +109,43 @@ struct Turn {
             }
         }
 #pragma unroll
-        for (u32 step = 0; step < Config::kUnroll; ++step) {
+        for (u32 step = 0; step < kSteps; ++step) {
             const i32 at = k + static_cast<i32>(step * Config::kStepK);
 #pragma unroll
             for (u32 i = 0; i < Config::kMTiles; ++i) {
-                if constexpr (Config::kAAlongK) {
-                    a[step][i] =
-                        gemv::load_eight<Config::kLoadBytes, gemv::Cache::kAll>(source.a[i] + at);
-                } else {
-                    a[step][i] = gemv::load_some(source.a[i] + at * source.a_step, source.a_step,
-                                                 gemv::kEight);
-                }
+                a[step][i] = load_a(source, i, at);
             }
         }
     }
 
-    // The same where K ends inside the turn.
+    // Steps of which K may end inside the last: a lane has all eight of its elements, some, or
+    // none.
     GK_DEVICE void load_ragged(const Source &source, i32 k, i32 k_end)
     {
+        static_assert(kSteps == 1, "the rest of K is walked by steps");
         const i32 place = static_cast<i32>(lane_index()) % 4 * gemv::kEight;
+        const i32 left = k_end - k - place;
+        if (left >= gemv::kEight) {
+            load(source, k);
+            return;
+        }
 #pragma unroll
-        for (u32 step = 0; step < Config::kUnroll; ++step) {
-            const i32 at = k + static_cast<i32>(step * Config::kStepK);
-            const i32 left = k_end - at - place;
+        for (u32 i = 0; i < 2 * Config::kRowTiles; ++i) {
+            b[0][i] = gemv::gather_some(source.b[i] + k, 1, left);
+        }
 #pragma unroll
-            for (u32 i = 0; i < 2 * Config::kRowTiles; ++i) {
-                b[step][i] = gemv::load_some(source.b[i] + at, 1, left);
-            }
-#pragma unroll
-            for (u32 i = 0; i < Config::kMTiles; ++i) {
-                a[step][i] = gemv::load_some(source.a[i] + at * source.a_step, source.a_step, left);
-            }
+        for (u32 i = 0; i < Config::kMTiles; ++i) {
+            a[0][i] = gemv::gather_some(source.a[i] + k * source.a_step, source.a_step, left);
+        }
+    }
+
+  private:
+    static GK_DEVICE uint4 load_a(const Source &source, u32 i, i32 k)
+    {
+        if constexpr (Config::kAAlongK) {
+            return gemv::load_eight<Config::kLoadBytes, gemv::Cache::kAll>(source.a[i] + k);
+        } else {
+            return gemv::gather_eight(source.a[i] + k * source.a_step, source.a_step);
         }
     }
 };
@@ -155,10 +164,10 @@ struct Sums {
         }
     }
 
-    GK_DEVICE void add(const Turn &turn)
+    template <u32 kSteps> GK_DEVICE void add(const Operands<kSteps> &turn)
     {
 #pragma unroll
-        for (u32 step = 0; step < Config::kUnroll; ++step) {
+        for (u32 step = 0; step < kSteps; ++step) {
 #pragma unroll
             for (u32 i = 0; i < Config::kRowTiles; ++i) {
                 const uint4 upper = turn.b[step][2 * i], lower = turn.b[step][2 * i + 1];
@@ -198,7 +207,8 @@ struct Sums {
 // All of a warp's turns between k and k_end, `stride` elements of K apart.
 GK_DEVICE void run_turns(Sums &sums, const Source &source, i32 k, i32 k_end, i32 stride)
 {
-    constexpr i32 kTurnK = Config::kTurnK;
+    using Turn = Operands<Config::kUnroll>;
+    constexpr i32 kTurnK = Config::kTurnK, kStepK = Config::kStepK;
     if constexpr (Config::kPipe == 1) {
 #pragma unroll 1
         for (; k + kTurnK <= k_end; k += stride) {
@@ -218,16 +228,18 @@ GK_DEVICE void run_turns(Sums &sums, const Source &source, i32 k, i32 k_end, i32
         }
         sums.add(now);
     }
-    if (k < k_end) {
-        Turn turn;
-        turn.load_ragged(source, k, k_end);
-        sums.add(turn);
+    // Only the warp whose turn K ends in has anything left.
+#pragma unroll 1
+    for (; k < k_end; k += kStepK) {
+        Operands<1> step;
+        step.load_ragged(source, k, k_end);
+        sums.add(step);
     }
 }
 
 // partial is null for the whole product; else this launch is one of a split of K into gridDim.y
 // parts of split_turns turns. arrivals is null where a second launch adds the parts.
-extern "C" __global__ void __launch_bounds__(Config::kThreads)
+extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
     gk_gemv_mma(const Config::Element *a, const Config::Element *b, const Config::Output *c_in,
                 const Config::Output *bias, Config::Output *c, float *partial, u32 *arrivals, i32 m,
                 i32 n, i32 k, i64 lda, i64 ldb, i64 ldc, float alpha, float beta, i32 split_turns)

@@ -18,6 +18,7 @@ enum class Cache : u32 {
     kLevel2 = 1,     // L2
     kStream = 2,     // leaves first
     kNoAllocate = 3, // not in L1
+    kPrefetch = 4,   // not in L1, and L2 fetches 256 bytes at once
 };
 
 template <Cache kCache> GK_DEVICE uint4 load_16(const void *address)
@@ -28,6 +29,8 @@ template <Cache kCache> GK_DEVICE uint4 load_16(const void *address)
         return ptx::ld_global_v4_cs(address);
     } else if constexpr (kCache == Cache::kNoAllocate) {
         return ptx::ld_global_v4_no_allocate(address);
+    } else if constexpr (kCache == Cache::kPrefetch) {
+        return ptx::ld_global_v4_prefetch_256(address);
     } else {
         return ptx::ld_global_v4_ca(address);
     }
@@ -59,18 +62,33 @@ GK_DEVICE uint4 load_eight(const Element *address)
     }
 }
 
-// Elements `stride` apart; of eight, those past `count` are zeros and not read.
-template <typename Element> GK_DEVICE uint4 load_some(const Element *address, i64 stride, i32 count)
+// The same of elements `stride` apart.
+template <typename Element> GK_DEVICE uint4 gather_eight(const Element *address, i64 stride)
 {
     u32 word[4];
 #pragma unroll
     for (i32 i = 0; i < 4; ++i) {
-        const u32 low = 2 * i < count ? ptx::ld_global_u16(address + 2 * i * stride) : 0u;
-        const u32 high =
-            2 * i + 1 < count ? ptx::ld_global_u16(address + (2 * i + 1) * stride) : 0u;
+        const u32 low = ptx::ld_global_u16(address + 2 * i * stride);
+        const u32 high = ptx::ld_global_u16(address + (2 * i + 1) * stride);
         word[i] = low | high << 16;
     }
     return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// Of eight, those past `count` are zeros and not read. A loop, since it runs once at the end of K:
+// unrolled, its loads would cost every thread of the block registers.
+template <typename Element>
+GK_DEVICE uint4 gather_some(const Element *address, i64 stride, i32 count)
+{
+    u64 low = 0, high = 0;
+#pragma unroll 1
+    for (i32 i = 0; i < min_of(count, kEight); ++i) {
+        const u64 bits = static_cast<u64>(ptx::ld_global_u16(address + i * stride)) << (i % 4 * 16);
+        low |= i < 4 ? bits : 0;
+        high |= i < 4 ? 0 : bits;
+    }
+    return make_uint4(static_cast<u32>(low), static_cast<u32>(low >> 32), static_cast<u32>(high),
+                      static_cast<u32>(high >> 32));
 }
 
 // A block's sums, one plane for each warp along K: sums[plane][row of A][column of C]. The pitch

@@ -204,6 +204,17 @@ GK_DEVICE uint4 ld_global_v4_no_allocate(const void *address)
     return v;
 }
 
+// The same, and L2 may fetch the 256 bytes around it at once: for rows that are read through.
+GK_DEVICE uint4 ld_global_v4_prefetch_256(const void *address)
+{
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(address)
+                 : "memory");
+    return v;
+}
+
 GK_DEVICE void st_global_u16(void *address, u16 value)
 {
     asm volatile("st.global.b16 [%0], %1;" : : "l"(address), "h"(value) : "memory");
