@@ -258,6 +258,7 @@ GK_DEVICE void multiply_tile(Smem &smem, Sums &sums, Ring &at, u32 first_row, i3
 #pragma unroll 1
     for (i32 tile = 0; tile < k_tiles; ++tile) {
         smem.full[at.stage].wait(at.parity);
+        __syncwarp(); // lanes leave the wait one by one, and wgmma takes whole warps
         const u64 a = wgmma_descriptor_k128(ptx::shared_address(smem.a[at.stage]) +
                                             first_row * kBankLineBytes);
         const u64 b = wgmma_descriptor_k128(ptx::shared_address(smem.b[at.stage]));
@@ -311,6 +312,7 @@ struct Staging {
         if (thread == 0) {
             wait_for_store_reads<Config::kStaging - 1>();
         }
+        __syncwarp();
         ptx::named_barrier_sync(barrier, kWarpgroupThreads);
 #pragma unroll
         for (u32 j = 0; j < kCols / 16; ++j) {
@@ -388,6 +390,7 @@ GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order
     if (staging.thread == 0) {
         wait_for_stores<0>(); // shared memory must live until it is read
     }
+    __syncwarp();
 }
 
 // ---------------------------------------------------------------------------- kernel
@@ -402,6 +405,7 @@ GK_DEVICE void set_up_barriers(Smem &smem)
         }
         fence_barrier_init();
     }
+    __syncwarp();
 }
 
 // All threads of the block, or of the cluster's blocks.
