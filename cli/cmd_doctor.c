@@ -5,6 +5,7 @@
  * here, so that no foreign header is needed. Nothing is started and nothing is written.
  */
 #include "cli/command.h"
+#include "cli/gpus.h"
 #include "core/state_dir.h"
 
 #include <dlfcn.h>
@@ -115,42 +116,72 @@ static void check_nvrtc(struct report *report)
          "12.3 or newer is tested", "%d.%d, %s", major, minor, path_of(symbol));
 }
 
+/* "h200-132sm, 700 W of 700, vbios ..; cuda:0" and who else is there. */
+static void check_gpu(struct report *report, const struct gk_json *gpu, size_t index)
+{
+    const struct gk_json *processes = gk_json_get(gpu, "processes");
+    int64_t limit = gk_json_get_int(gpu, "power_limit_w", -1);
+    int64_t usual = gk_json_get_int(gpu, "power_default_w", -1);
+    int64_t holder = gk_json_get_int(gpu, "holder", 0);
+    struct gk_buf others = {0}, power = {0};
+    char name[24];
+    (void)snprintf(name, sizeof name, "cuda:%zu", index);
+    for (size_t i = 0; i < gk_json_count(processes); i++) {
+        gk_buf_printf(&others, "%s%" PRId64, i ? ", " : "; in use by process ",
+                      gk_json_int(gk_json_at(processes, i), -1));
+    }
+    if (limit >= 0) {
+        gk_buf_printf(&power, ", %" PRId64 " W", limit);
+    }
+    if (usual >= 0 && usual != limit) {
+        gk_buf_printf(&power, " (its own limit is %" PRId64 " W)", usual);
+    }
+    bool busy = gk_json_count(processes) > 0 && holder == 0;
+    char held[64] = "";
+    if (holder != 0) {
+        (void)snprintf(held, sizeof held, "; held by a gktune-worker, process %" PRId64, holder);
+    }
+    line(report, name, busy ? MARK_WARN : MARK_OK,
+         "Another program computes there: times taken beside it are not the kernel's own.",
+         "%s, %s, %" PRId64 " GB%s, %s%s%s%s%s", gk_json_get_string(gpu, "name", "?"),
+         gk_json_get_string(gpu, "gpu", "?"), gk_json_get_int(gpu, "mem_bytes", 0) >> 30,
+         gk_buf_text(&power), gk_json_get_string(gpu, "uuid", "?"),
+         *gk_json_get_string(gpu, "vbios", "") ? ", VBIOS " : "",
+         gk_json_get_string(gpu, "vbios", ""), held, gk_buf_text(&others));
+    gk_buf_fini(&others);
+    gk_buf_fini(&power);
+}
+
 static void check_driver(struct report *report)
 {
-    typedef int (*init_fn)(unsigned flags);
-    typedef int (*number_fn)(int *value);
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
+    struct gk_json *list = NULL;
+    struct gk_err err = {0};
+    if (gk_gpus_list(report->cli->exe_dir, &list, &err) != GK_OK) {
+        line(report, "cuda driver", MARK_WARN, "Everything runs on the emulated device.", "%s",
+             err.text);
+        return;
+    }
+    const struct gk_json *devices = gk_json_get(list, "devices");
+    const char *cuda = gk_json_get_string(list, "cuda", "");
+    const char *nvml = gk_json_get_string(list, "nvml", "");
+    if (gk_json_count(devices) == 0) {
         line(report, "cuda driver", MARK_WARN,
-             "Without it everything runs on the emulated device; times are modelled.",
-             "libcuda.so.1 was not found");
+             "Without a GPU everything runs on the emulated device; times are modelled.", "%s",
+             gk_json_get_string(list, "why", "no CUDA device"));
+        gk_json_free(list);
         return;
     }
-    static const char *const names[] = {"cuInit", "cuDriverGetVersion", "cuDeviceGetCount"};
-    void *symbols[3];
-    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
-        symbols[i] = dlsym(library, names[i]);
-        if (!symbols[i]) {
-            line(report, "cuda driver", MARK_WARN, "The library is not a CUDA driver.",
-                 "%s lacks %s", "libcuda.so.1", names[i]);
-            return;
-        }
+    line(report, "cuda driver", MARK_OK, NULL, "driver for CUDA %s, %s", cuda,
+         gk_json_get_string(list, "file", "?"));
+    line(
+        report, "nvml", *nvml ? MARK_OK : MARK_WARN,
+        "Clocks, power and throttling are then not known. libnvidia-ml.so.1 comes with the driver.",
+        "%s%s", *nvml ? "driver " : "libnvidia-ml.so.1 does not open or does not know the GPU",
+        nvml);
+    for (size_t i = 0; i < gk_json_count(devices); i++) {
+        check_gpu(report, gk_json_at(devices, i), i);
     }
-    init_fn init = NULL;
-    number_fn version = NULL, count = NULL;
-    memcpy(&init, &symbols[0], sizeof init);
-    memcpy(&version, &symbols[1], sizeof version);
-    memcpy(&count, &symbols[2], sizeof count);
-    int number = 0, devices = 0, rc = init(0);
-    (void)version(&number);
-    if (rc != 0 || count(&devices) != 0 || devices == 0) {
-        line(report, "cuda driver", MARK_WARN, "Everything runs on the emulated device.",
-             "driver for CUDA %d.%d, but no usable device (error %d)", number / 1000,
-             number % 1000 / 10, rc);
-        return;
-    }
-    line(report, "cuda driver", MARK_OK, NULL, "driver for CUDA %d.%d, %d device%s", number / 1000,
-         number % 1000 / 10, devices, devices == 1 ? "" : "s");
+    gk_json_free(list);
 }
 
 /* SQLite's library, not its header: the daemon links the same one. */

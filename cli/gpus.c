@@ -1,65 +1,102 @@
 /* CUDA devices of this machine: see gpus.h. */
 #include "cli/gpus.h"
+#include "cli/programs.h"
 
-#include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"cuda:0",  "cuda:1",  "cuda:2",  "cuda:3", "cuda:4",  "cuda:5",
-                                    "cuda:6",  "cuda:7",  "cuda:8",  "cuda:9", "cuda:10", "cuda:11",
-                                    "cuda:12", "cuda:13", "cuda:14", "cuda:15"};
+#define LIST_MS 30000 /* a driver that has to load itself takes seconds */
+#define STOP_MS 2000
 
-static int count_devices(char why[160])
+enum gk_status gk_gpus_list(const char *exe_dir, struct gk_json **list_out, struct gk_err *err)
 {
-    typedef int (*init_fn)(unsigned flags);
-    typedef int (*count_fn)(int *count);
-    init_fn init = NULL;
-    count_fn count = NULL;
-    int devices = 0;
-    if (!GKTUNE_HAS_CUDA) {
-        (void)snprintf(why, 160, "this build has no CUDA device");
-        return 0;
+    static const char *const argv[] = {"gktune-worker", "--list-devices", NULL};
+    struct gk_child child = {.in_fd = -1, .out_fd = -1};
+    struct gk_buf line = {0};
+    enum gk_status status = gk_child_start(exe_dir, argv, "/dev/null", true, &child, err);
+    if (status != GK_OK) {
+        return status;
     }
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *init_symbol = library ? dlsym(library, "cuInit") : NULL;
-    void *count_symbol = library ? dlsym(library, "cuDeviceGetCount") : NULL;
-    if (!init_symbol || !count_symbol) {
-        (void)snprintf(why, 160, "no CUDA driver (libcuda.so.1) on this machine");
-        return 0;
+    status = gk_child_line(&child, LIST_MS, &line, err);
+    if (status == GK_OK) {
+        status = gk_json_parse(gk_buf_text(&line), line.size, "the list of devices", list_out, err);
     }
-    memcpy(&init, &init_symbol, sizeof init);
-    memcpy(&count, &count_symbol, sizeof count);
-    int rc = init(0);
-    if (rc != 0 || count(&devices) != 0 || devices <= 0) {
-        (void)snprintf(why, 160, "the CUDA driver has no usable device (error %d)", rc);
-        return 0;
-    }
-    return devices;
+    gk_child_stop(&child, STOP_MS);
+    gk_buf_fini(&line);
+    return status == GK_OK ? GK_OK : gk_fail_in(err, status, "gktune-worker --list-devices");
 }
 
-uint32_t gk_gpus_all(const char **names_out, uint32_t max, char why_out[160])
+static const char *name_at(const struct gk_json *devices, size_t index)
 {
-    int devices = count_devices(why_out);
+    return gk_json_get_string(gk_json_at(devices, index), "device", "");
+}
+
+/* The list of devices, empty with the reason where there is none. */
+static struct gk_json *list_devices(const char *exe_dir, const struct gk_json **devices_out,
+                                    char why[256])
+{
+    struct gk_json *list = NULL;
+    struct gk_err err = {0};
+    *devices_out = NULL;
+    if (gk_gpus_list(exe_dir, &list, &err) != GK_OK) {
+        (void)snprintf(why, 256, "%.250s", err.text);
+        return NULL;
+    }
+    *devices_out = gk_json_get(list, "devices");
+    (void)snprintf(why, 256, "%.250s", gk_json_get_string(list, "why", "no CUDA device"));
+    return list;
+}
+
+uint32_t gk_gpus_all(const char *exe_dir, char names_out[][64], uint32_t max, char why_out[256])
+{
+    const struct gk_json *devices = NULL;
+    struct gk_json *list = list_devices(exe_dir, &devices, why_out);
     uint32_t count = 0;
-    while (count < (uint32_t)devices && count < max && count < GK_ARRAY_COUNT(names)) {
-        names_out[count] = names[count];
+    while (count < max && count < gk_json_count(devices)) {
+        (void)snprintf(names_out[count], 64, "%s", name_at(devices, count));
         count++;
     }
+    gk_json_free(list);
     return count;
 }
 
-enum gk_status gk_gpus_check(const char *device, struct gk_err *err)
+/* Index of the device that is meant, or the count of devices. */
+static size_t index_of(const struct gk_json *devices, const char *device)
 {
-    char why[160] = "";
-    int devices = count_devices(why);
-    for (int i = 0; i < devices && i < (int)GK_ARRAY_COUNT(names); i++) {
-        if (strcmp(names[i], device) == 0) {
-            return GK_OK;
-        }
+    const char *which = strchr(device, ':');
+    size_t count = gk_json_count(devices), index = 0;
+    char *end = NULL;
+    which = which ? which + 1 : "0";
+    unsigned long number = strtoul(which, &end, 10);
+    if (*which >= '0' && *which <= '9' && *end == '\0') {
+        return number < count ? number : count;
     }
-    if (devices > 0) {
-        return gk_fail(err, GK_USAGE, "device '%s': this machine has cuda:0 to cuda:%d", device,
-                       devices - 1);
+    while (index < count && strcmp(name_at(devices, index), device) != 0) {
+        index++;
     }
-    return gk_fail(err, GK_UNSUPPORTED, "device '%s': %s; emu and mock need none", device, why);
+    return index;
+}
+
+enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_out[64],
+                            struct gk_err *err)
+{
+    char why[256] = "";
+    const struct gk_json *devices = NULL;
+    struct gk_json *list = list_devices(exe_dir, &devices, why);
+    size_t count = gk_json_count(devices), index = index_of(devices, device);
+    enum gk_status status = GK_OK;
+    if (index < count) {
+        (void)snprintf(name_out, 64, "%s", name_at(devices, index));
+    } else if (count > 0) {
+        status = gk_fail(err, GK_USAGE,
+                         "device '%s': this machine has cuda:0 to cuda:%zu (cuda:0 is %s)", device,
+                         count - 1, name_at(devices, 0));
+    } else {
+        status =
+            gk_fail(err, GK_UNSUPPORTED, "device '%s': %s; emu and mock need none", device, why);
+    }
+    gk_json_free(list);
+    return status;
 }

@@ -1,13 +1,20 @@
-/* CUDA devices of this machine, counted through the driver's library without its header. */
+/*
+ * CUDA devices of this machine, as gktune-worker tells them: gktune itself opens no driver, so one
+ * that hangs or dies takes nothing with it.
+ */
 #ifndef GK_CLI_GPUS_H
 #define GK_CLI_GPUS_H
 
-#include "core/status.h"
+#include "core/json.h"
 
-/* Names "cuda:0", "cuda:1", .. into names_out (static texts); 0 if there is none: why_out says why.
- */
-uint32_t gk_gpus_all(const char **names_out, uint32_t max, char why_out[160]);
-/* GK_OK if "cuda:N" names a device of this machine. */
-enum gk_status gk_gpus_check(const char *device, struct gk_err *err);
+/* What `gktune-worker --list-devices` in exe_dir prints (worker/list_devices.h says what that is).
+ * GK_MISSING: there is no such program; GK_TIMEOUT: the driver hangs. */
+enum gk_status gk_gpus_list(const char *exe_dir, struct gk_json **list_out, struct gk_err *err);
+
+/* Names "cuda:GPU-<uuid>" into names_out; 0 if there is none: why_out says why. */
+uint32_t gk_gpus_all(const char *exe_dir, char names_out[][64], uint32_t max, char why_out[256]);
+/* "cuda", "cuda:N" or "cuda:GPU-<uuid>" to the name with the UUID, which workers report. */
+enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_out[64],
+                            struct gk_err *err);
 
 #endif

@@ -18,7 +18,7 @@ extern char **environ;
 
 #define LOG_BYTES_MAX    (8 << 20) /* a log that is larger is begun anew */
 #define LAST_WORDS_BYTES 2000
-#define LINE_BYTES_MAX   1024
+#define LINE_BYTES_MAX   (256 << 10) /* a list of 64 devices */
 
 static int open_log(const char *path, long *start_out)
 {
@@ -220,7 +220,7 @@ enum gk_status gk_child_line(struct gk_child *child, int timeout_ms, struct gk_b
         if (rc <= 0) {
             return gk_fail(err, GK_TIMEOUT, "no answer within %d ms", timeout_ms);
         }
-        char c = 0; /* a byte at a time: one short line in a program's life */
+        char c = 0; /* a byte at a time: one line in a program's life */
         ssize_t got = read(child->out_fd, &c, 1);
         if (got < 0 && errno == EINTR) {
             continue;

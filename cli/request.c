@@ -69,24 +69,19 @@ static enum gk_status read_devices(struct gk_request *request, const struct gk_c
         if (i == GK_DEVICES_MAX) {
             return gk_fail(err, GK_LIMIT, "more than %d devices", GK_DEVICES_MAX);
         }
-        struct gk_device_props dev;
+        struct gk_device_props dev = {0};
         enum gk_status status = strncmp(device, "cuda", 4) == 0
-                                    ? gk_gpus_check(device, err)
+                                    ? gk_gpus_find(cli->exe_dir, device, dev.device, err)
                                     : gk_device_props_builtin(device, &dev, err);
         if (status != GK_OK) {
             return gk_fail_in(err, status, "--device");
         }
-        bool cuda = strncmp(device, "cuda", 4) == 0;
         (void)snprintf(request->devices[request->device_count++], sizeof request->devices[0], "%s",
-                       cuda ? device : dev.device);
+                       dev.device);
     }
     if (request->device_count == 0) {
-        char why[160];
-        const char *names[GK_DEVICES_MAX];
-        request->device_count = gk_gpus_all(names, GK_DEVICES_MAX, why);
-        for (uint32_t i = 0; i < request->device_count; i++) {
-            (void)snprintf(request->devices[i], sizeof request->devices[i], "%s", names[i]);
-        }
+        char why[256];
+        request->device_count = gk_gpus_all(cli->exe_dir, request->devices, GK_DEVICES_MAX, why);
         if (request->device_count == 0) {
             (void)snprintf(request->devices[request->device_count++], sizeof request->devices[0],
                            "emu:sm_80");
