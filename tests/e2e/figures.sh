@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# scripts/gpu-figures on the mock device: cut off by its time limit, gone on with from its own output, never measured twice.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+printf '{"op":"gemm","shapes":[{"M":[16,48],"N":64,"K":64},{"M":16,"N":[32,64],"K":[32,64],"dtype":"bf16"}]}' >"$TMP/shapes.json"
+mkdir -p "$TMP/peers" "$TMP/out0"
+# Stand-ins for the programs that time peers: what matters here is what becomes of their lines.
+printf '%s\n' '#include <stdio.h>' '#include <cublasLt.h>' 'int main(void) { char name[64], dtype[16]; long m, n, k;' \
+  'while (scanf("%63s %ld %ld %ld %15s", name, &m, &n, &k, dtype) == 5) {' \
+  'printf("{\"op\": \"gemm_%s_nt\", \"impl\": \"x\", \"M\": %ld, \"N\": %ld, \"K\": %ld, \"ms\": 0.0125}\n", dtype, m, n, k); } return 0; }' >"$TMP/peers/lt_best.c"
+printf 'print("""{"op": "gemm_bf16_nt", "M": 48, "N": 64, "K": 64, "ms": 0.5, "impl": "cublas"}""")\n' >"$TMP/peers/peers_kernels.py"
+call() { # number, seconds, more
+  rm -rf "$TMP/state" # as on a machine that begins bare
+  timeout -k 5 120 "$SRC/scripts/gpu-figures" "$(dirname "$BIN")" "$TMP/state" "$TMP/out$1" "$2" "${@:3}" --from "$TMP/out$(($1 - 1))" \
+    --device mock --budget 12 --speed-budget 20 --chunk 2 --peers "$TMP/peers" --shapes "speed=$TMP/shapes.json" --shapes "decode=$TMP/shapes.json" \
+    --shapes "table=$TMP/shapes.json" --shapes "twice=$TMP/shapes.json" >"$TMP/said" 2>&1
+}
+count() { grep -c "\"kind\": \"$2\"" "$TMP/out$1/figures.jsonl"; }
+call 1 12.5 decode twice # half a second
+rc=$?
+[ "$rc" = 3 ] || bad "a call without time ended with $rc: $(tail -n 5 "$TMP/said")"
+grep -q 'partial' "$TMP/out1/figures.md" || bad "what is not all there is not marked"
+call 2 90 speed decode table twice
+rc=$?
+[ "$rc" = 0 ] || bad "call 2 ended with $rc: $(tail -n 20 "$TMP/said")"
+[ "$(count 2 twice)" = 5 ] || bad "twice: $(count 2 twice) of 5 problems"
+grep -q '^A verified config' "$TMP/out2/figures.md" || bad "no table of speeds"
+grep -q 'the same byte for byte' "$TMP/out2/figures.md" || bad "the second export differs: $(grep 'same command' "$TMP/out2/figures.md")"
+before=$(count 2 chunk)
+call 3 90 speed decode table twice
+rc=$?
+[ "$rc" = 0 ] || bad "call 3 ended with $rc: $(tail -n 20 "$TMP/said")"
+[ "$(count 3 chunk)" = "$before" ] && [ "$(count 3 speed)" = 2 ] || bad "something was measured again"
+if [ -n "${CUDA_HOME:-}" ] || [ -e /usr/local/cuda/include/cublasLt.h ]; then
+  call 4 90 peers
+  rc=$?
+  [ "$rc" = 0 ] || bad "peers ended with $rc: $(tail -n 20 "$TMP/said")"
+  grep -qE '^\| 48 \| 64 \| 64 \|.* 12\.5 \| 500 \|' "$TMP/out4/figures.md" || bad "peers are not beside ours: $(grep '^| 48' "$TMP/out4/figures.md")"
+fi
+"$SRC/scripts/gpu-figures" "$(dirname "$BIN")" "$TMP/state" "$TMP/o" 60 nothing >/dev/null 2>&1
+[ $? = 2 ] || bad "a part that there is not was accepted"
+call 9 60 faults # kernels do not run there
+[ $? = 1 ] || bad "a part that failed did not fail the call"
+finish "five calls"
