@@ -194,6 +194,9 @@ enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_
     if (status == GK_OK) {
         status = db_migrate(db, may_migrate, err);
     }
+    if (status == GK_OK) { /* no migration: the same store, written smaller */
+        status = db_unpack(db, err);
+    }
 out:
     if (status != GK_OK) {
         gk_db_close(db);

@@ -177,11 +177,10 @@ static enum gk_status copy_to(struct gk_db *db, const char *path, bool no_sample
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(target, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     }
-    if (rc == SQLITE_OK && no_samples) {
-        rc = sqlite3_exec(target, "DELETE FROM samples; VACUUM", NULL, NULL, NULL);
-    }
     enum gk_status status = GK_OK;
-    if (rc != SQLITE_OK) {
+    if (rc == SQLITE_OK && no_samples) {
+        status = db_pack(db, target, err);
+    } else if (rc != SQLITE_OK) {
         status = gk_fail(err, (rc & 0xff) == SQLITE_FULL ? GK_FULL : GK_IO, "backup to %s: %s",
                          path, target ? sqlite3_errmsg(target) : sqlite3_errstr(rc));
     }

@@ -65,6 +65,12 @@ enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at,
 struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key);
 
 enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err);
+/* What a record says that it took: compiling, verifying, measuring. */
+double db_record_cost(const struct gk_json *record);
+/* Makes a small backup of a whole one (see db_pack.c): `target` is a copy of db. */
+enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err);
+/* Puts the rows of a small backup back, if this is one. */
+enum gk_status db_unpack(struct gk_db *db, struct gk_err *err);
 /* Hash of what a trial's row says; see db check. */
 void db_trial_hash(const struct gk_json *trial, char text_out[GK_HASH_TEXT_SIZE]);
 

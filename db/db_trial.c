@@ -85,13 +85,18 @@ static enum gk_status put_environment(struct gk_db *db, const struct gk_json *en
     return status;
 }
 
+double db_record_cost(const struct gk_json *record)
+{
+    return gk_json_get_real(record, "compile_ns", 0) + gk_json_get_real(record, "verify_ns", 0) +
+           gk_json_get_real(record, "measure_ns", 0);
+}
+
 static enum gk_status fill_changes(struct gk_json *changes, int64_t task, const char *config_id,
                                    int64_t trial, const char *state, struct gk_json *slim,
                                    struct gk_err *err)
 {
     char hash[GK_HASH_TEXT_SIZE];
-    double cost = gk_json_get_real(slim, "compile_ns", 0) + gk_json_get_real(slim, "verify_ns", 0) +
-                  gk_json_get_real(slim, "measure_ns", 0);
+    double cost = db_record_cost(slim);
     bool ok = gk_json_set_string(changes, "state", state) &&
               gk_json_set(changes, "stage", gk_json_copy(gk_json_get(slim, "stage"))) &&
               gk_json_set(changes, "failure", gk_json_copy(gk_json_get(slim, "failure"))) &&

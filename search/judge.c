@@ -259,9 +259,6 @@ enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t cou
             verdict.settled = verdict.settled && is_settled(&ratio, verdict.margin, measured);
         }
     }
-    if (measured && entries[verdict.best].pass_count < GK_PASSES_MEASURED_MIN) {
-        verdict.settled = false; /* also where the best is alone */
-    }
     compare_tied(entries, count, seed, &verdict);
     *verdict_out = verdict;
     return GK_OK;

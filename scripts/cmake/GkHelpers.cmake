@@ -5,7 +5,7 @@ find_package(PkgConfig REQUIRED)
 # Imported targets gk_dep_<name> for the libraries of docs/DESIGN.md section 14, and the folder of
 # the CUDA headers (headers only: the libraries are opened at run time).
 function(gk_find_libraries)
-  foreach(pair uv:libuv zmq:libzmq jansson:jansson sodium:libsodium microhttpd:libmicrohttpd sqlite3:sqlite3)
+  foreach(pair uv:libuv zmq:libzmq jansson:jansson sodium:libsodium microhttpd:libmicrohttpd sqlite3:sqlite3 zlib:zlib)
     string(REPLACE ":" ";" pair ${pair})
     list(GET pair 0 name)
     list(GET pair 1 module)

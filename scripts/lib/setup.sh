@@ -3,7 +3,7 @@
 
 # Debian packages by the thing each brings; the reasons stand in docs/DESIGN.md section 14.
 build_packages=(gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libzmq3-dev libjansson-dev
-  libsodium-dev libmicrohttpd-dev libsqlite3-dev bubblewrap)
+  libsodium-dev libmicrohttpd-dev libsqlite3-dev zlib1g-dev bubblewrap)
 # scripts/bundle: sets the search path of executables and libraries.
 bundle_packages=(patchelf binutils)
 test_packages=(g++ libcmocka-dev python3 python3-jsonschema "${bundle_packages[@]}")

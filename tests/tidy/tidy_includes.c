@@ -43,6 +43,7 @@ static const struct arrow fences[] = {
     {"worker/main.c", "uv.h"},
     {"worker/session", "uv.h"},
     {"db/", "sqlite3.h"},
+    {"db/", "zlib.h"},
     {"worker/cuda/", "cuda.h"},
     {"worker/cuda/", "cublasLt.h"},
     {"worker/compiler.c", "nvrtc.h"},

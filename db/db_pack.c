@@ -1,0 +1,373 @@
+/*
+ * A small backup: tables as compressed text, and a store made of it again.
+ *
+ * `db backup --no-samples` is what travels between machines, so its size counts: 100,000 trials in
+ * 16 MiB. A trial's row has 1.5 KB, most of it names, hashes and numbers that follow from others.
+ * What follows is left out (derive_trial() puts it back), the rest is written as JSON, a row after
+ * the other, and deflated in parts: about 110 bytes a trial, most of it the digits of times and of
+ * worst elements. Nothing that a record says is lost; lost are raw samples, passes of final rounds,
+ * the lines of ended work in the logs, tokens, and when a trial was asked for and leased (when it
+ * was recorded stays). Such a file has the table `packed`; opening it unpacks, a part a
+ * transaction, so that a crash in between goes on where it was.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "core/config.h"
+#include "db/db_internal.h"
+
+#define PART_ROWS      1000
+#define PART_BYTES_MAX (UINT32_C(64) << 20)
+
+/* In the order in which rows may be put back: each refers to earlier ones. */
+static const struct table {
+    const char *name, *columns, *select;
+} tables[] = {
+    {"tasks",
+     "task job problem arch gpu state props nvrtc hints strategy_version trials verified failed "
+     "spent_ns best_ns best_config default_config incumbent round attempt verdict reason flags",
+     "SELECT * FROM tasks WHERE task>?1 ORDER BY task LIMIT ?2"},
+    {"trials",
+     "trial job task seq batch template template_hash config config_id state attempt worker reused "
+     "stage failure message time_ns cost_ns input_set code_id record environment row_hash "
+     "created_ms recorded_ms",
+     "SELECT * FROM trials WHERE trial>?1 ORDER BY trial LIMIT ?2"},
+    {"picks",
+     "pick problem op arch gpu policy kind template template_hash config config_id time_ns "
+     "default_ns default_config margin noise_floor ties reason ladder record modelled nvrtc "
+     "environment bundle job task trial passes created_ms confirmed_ms incumbent_ns vendor regime "
+     "conditions",
+     "SELECT * FROM picks WHERE pick>?1 ORDER BY pick LIMIT ?2"},
+};
+static const char *const keys[] = {"task", "trial", "pick"};
+_Static_assert(sizeof tables / sizeof tables[0] == sizeof keys / sizeof keys[0], "a key a table");
+
+/* ------------------------------------------------------------------ what follows from the rest */
+
+static bool config_id_of(const struct gk_json *trial, char text_out[GK_HASH_TEXT_SIZE])
+{
+    struct gk_hash hash;
+    if (!gk_hash_from_hex(gk_json_get_string(trial, "template_hash", ""), &hash)) {
+        return false;
+    }
+    hash = gk_config_id(&hash, gk_json_get_string(trial, "config", ""));
+    gk_hash_hex(&hash, text_out);
+    return true;
+}
+
+/* Sets what a recorded trial's row repeats of its record, where the row does not say it. */
+static bool derive_trial(struct gk_json *trial)
+{
+    static const char *const repeated[] = {"stage", "failure", "message", "code_id"};
+    const struct gk_json *record = gk_json_get(trial, "record");
+    char text[GK_HASH_TEXT_SIZE];
+    bool ok = true;
+    if (!gk_json_get(trial, "config_id") && config_id_of(trial, text)) {
+        ok = gk_json_set_string(trial, "config_id", text);
+    }
+    if (!gk_json_get(trial, "created_ms")) {
+        ok = ok && gk_json_set_int(trial, "created_ms", gk_json_get_int(trial, "recorded_ms", 0));
+    }
+    if (!gk_json_get(trial, "input_set")) {
+        ok = ok && gk_json_set_int(trial, "input_set", gk_json_get_int(trial, "seq", 0) % 4);
+    }
+    if (!record) {
+        return ok;
+    }
+    for (size_t i = 0; ok && i < GK_ARRAY_COUNT(repeated); i++) {
+        const struct gk_json *value = gk_json_get(record, repeated[i]);
+        ok = gk_json_get(trial, repeated[i]) || !value ||
+             gk_json_set(trial, repeated[i], gk_json_copy(value));
+    }
+    if (ok && !gk_json_get(trial, "time_ns") &&
+        strcmp(gk_json_get_string(record, "failure", ""), "none") == 0) {
+        ok = gk_json_set_real(trial, "time_ns", gk_json_get_real(record, "time_ns", 0));
+    }
+    if (ok && !gk_json_get(trial, "cost_ns")) {
+        ok = gk_json_set_real(trial, "cost_ns", db_record_cost(record));
+    }
+    if (ok && !gk_json_get(trial, "row_hash")) {
+        db_trial_hash(trial, text);
+        ok = gk_json_set_string(trial, "row_hash", text);
+    }
+    return ok;
+}
+
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct gk_json *copy_without(const struct gk_json *row, const char *const *names,
+                                    size_t count)
+{
+    struct gk_json *copy = gk_json_new_object();
+    void *cursor = NULL;
+    const char *key;
+    const struct gk_json *value;
+    while (copy && (value = gk_json_next(row, &cursor, &key))) {
+        if (!is_among(key, names, count) && !gk_json_set(copy, key, gk_json_copy(value))) {
+            gk_json_free(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+/* The row without what derive_trial() says of it, its token and when it was leased. */
+static struct gk_json *lean_trial(const struct gk_json *row)
+{
+    static const char *const names[] = {"token",     "leased_ms", "created_ms", "config_id",
+                                        "input_set", "stage",     "failure",    "message",
+                                        "code_id",   "time_ns",   "cost_ns",    "row_hash"};
+    const size_t gone = gk_json_get(row, "recorded_ms") ? 3 : 2; /* of the first ones, for good */
+    struct gk_json *lean = copy_without(row, names, GK_ARRAY_COUNT(names)), *whole = NULL;
+    bool ok = lean && (whole = gk_json_copy(lean)) && derive_trial(whole);
+    for (size_t i = gone; ok && i < GK_ARRAY_COUNT(names); i++) {
+        const struct gk_json *was = gk_json_get(row, names[i]), *is = gk_json_get(whole, names[i]);
+        if (was && (!is || !gk_json_equal(was, is))) {
+            ok = gk_json_set(lean, names[i], gk_json_copy(was));
+        }
+    }
+    gk_json_free(whole);
+    if (!ok) {
+        gk_json_free(lean);
+        return NULL;
+    }
+    return lean;
+}
+
+/* Entries of the round stand in the verdict too, once there is one. */
+static struct gk_json *lean_task(const struct gk_json *row)
+{
+    static const char *const names[] = {"round"};
+    return copy_without(row, names, gk_json_get(row, "verdict") ? 1 : 0);
+}
+
+static struct gk_json *lean_row(size_t table, const struct gk_json *row)
+{
+    return table == 0 ? lean_task(row) : table == 1 ? lean_trial(row) : gk_json_copy(row);
+}
+
+/* ------------------------------------------------------------------ packing */
+
+static enum gk_status put_part(sqlite3 *target, const char *name, const struct gk_buf *text,
+                               struct gk_err *err)
+{
+    sqlite3_stmt *insert = NULL;
+    uLongf size = compressBound((uLong)text->size);
+    Bytef *body = malloc(size);
+    char hex[GK_HASH_TEXT_SIZE];
+    struct gk_hash hash = gk_hash_bytes(gk_buf_text(text), text->size);
+    gk_hash_hex(&hash, hex);
+    if (!body || compress2(body, &size, (const Bytef *)gk_buf_text(text), (uLong)text->size,
+                           Z_BEST_COMPRESSION) != Z_OK) {
+        free(body);
+        return gk_fail(err, GK_NOMEM, "out of memory for a part of a backup");
+    }
+    int rc = sqlite3_prepare_v2(
+        target, "INSERT INTO packed(name,size,hash,body) VALUES(?1,?2,?3,?4)", -1, &insert, NULL);
+    if (rc == SQLITE_OK) { /* the indices are in range: what else fails shows in the step */
+        (void)sqlite3_bind_text(insert, 1, name, -1, SQLITE_STATIC);
+        (void)sqlite3_bind_int64(insert, 2, (int64_t)text->size);
+        (void)sqlite3_bind_text(insert, 3, hex, -1, SQLITE_STATIC);
+        (void)sqlite3_bind_blob64(insert, 4, body, size, SQLITE_STATIC);
+        rc = sqlite3_step(insert);
+    }
+    (void)sqlite3_finalize(insert); /* repeats the error of the step */
+    free(body);
+    return rc == SQLITE_DONE ? GK_OK
+                             : gk_fail(err, (rc & 0xff) == SQLITE_FULL ? GK_FULL : GK_IO,
+                                       "backup: %s", sqlite3_errmsg(target));
+}
+
+/* Rows [from, ...) of one table as a part; *count_out 0: there were none. */
+static enum gk_status pack_rows(struct gk_db *db, sqlite3 *target, size_t table, int64_t *from,
+                                size_t *count_out, struct gk_err *err)
+{
+    struct gk_json *rows = NULL;
+    struct gk_buf text = {0};
+    enum gk_status status =
+        db_rows(db, err, &rows, tables[table].select, "ii", *from, (int64_t)PART_ROWS);
+    size_t count = status == GK_OK ? gk_json_count(rows) : 0;
+    gk_buf_putc(&text, '[');
+    for (size_t i = 0; status == GK_OK && i < count; i++) {
+        const struct gk_json *row = gk_json_at(rows, i);
+        struct gk_json *lean = lean_row(table, row);
+        *from = gk_json_get_int(row, keys[table], *from);
+        gk_buf_puts(&text, i ? ",\n" : "");
+        status = lean ? gk_json_canonical(lean, &text, err)
+                      : gk_fail(err, GK_NOMEM, "out of memory for a backup");
+        gk_json_free(lean);
+    }
+    gk_buf_putc(&text, ']');
+    if (status == GK_OK) {
+        status = gk_buf_status(&text, err);
+    }
+    if (status == GK_OK && count > 0) {
+        status = put_part(target, tables[table].name, &text, err);
+    }
+    gk_buf_fini(&text);
+    gk_json_free(rows);
+    *count_out = count;
+    return status;
+}
+
+enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err)
+{
+    static const char empty[] =
+        "BEGIN; DELETE FROM samples; DELETE FROM passes; DELETE FROM picks; DELETE FROM trials;"
+        "DELETE FROM tasks; DELETE FROM events WHERE kind IN ('asked','recorded','pass');"
+        "CREATE TABLE packed(part INTEGER PRIMARY KEY, name TEXT NOT NULL, size INTEGER NOT NULL,"
+        " hash TEXT NOT NULL, body BLOB NOT NULL)";
+    enum gk_status status = GK_OK;
+    if (sqlite3_exec(target, empty, NULL, NULL, NULL) != SQLITE_OK) {
+        status = gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(target));
+    }
+    for (size_t table = 0; status == GK_OK && table < GK_ARRAY_COUNT(tables); table++) {
+        int64_t from = INT64_MIN;
+        size_t count = 1;
+        while (status == GK_OK && count > 0) {
+            status = pack_rows(db, target, table, &from, &count, err);
+        }
+    }
+    if (status == GK_OK && sqlite3_exec(target, "COMMIT; VACUUM", NULL, NULL, NULL) != SQLITE_OK) {
+        status = gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(target));
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ unpacking */
+
+/* The part's text, owned by the caller; its hash is checked. */
+static enum gk_status part_text(struct gk_db *db, int64_t part, char **text_out, size_t *size_out,
+                                char name_out[32], struct gk_err *err)
+{
+    sqlite3_stmt *select = NULL;
+    enum gk_status status =
+        db_prepare(db, "SELECT name,size,hash,body FROM packed WHERE part=?1", &select, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    (void)sqlite3_bind_int64(select, 1, part); /* the index is in range */
+    int rc = sqlite3_step(select);
+    const char *name = (const char *)sqlite3_column_text(select, 0);
+    int64_t size = sqlite3_column_int64(select, 1);
+    const char *hex = (const char *)sqlite3_column_text(select, 2);
+    struct gk_hash want, got;
+    char *text = NULL;
+    if (rc != SQLITE_ROW) {
+        status = db_fail(db, rc, "a part of a backup", err);
+    } else if (size < 0 || size > (int64_t)PART_BYTES_MAX || !hex || !name || strlen(name) > 31 ||
+               !gk_hash_from_hex(hex, &want)) {
+        status = gk_fail(err, GK_CORRUPT, "store %s: part %" PRId64 " of a backup is damaged",
+                         db->path, part);
+    } else if (!(text = malloc((size_t)size + 1))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory for a part of a backup");
+    } else {
+        uLongf length = (uLongf)size;
+        const Bytef *body = sqlite3_column_blob(select, 3);
+        bool good = body && uncompress((Bytef *)text, &length, body,
+                                       (uLong)sqlite3_column_bytes(select, 3)) == Z_OK;
+        got = gk_hash_bytes(text, good ? (size_t)length : 0);
+        if (!good || length != (uLongf)size || !gk_hash_equal(&got, &want)) {
+            status = gk_fail(err, GK_CORRUPT,
+                             "store %s: part %" PRId64 " of a backup does not match its hash",
+                             db->path, part);
+        }
+        text[good ? length : 0] = '\0';
+        memcpy(name_out, name, strlen(name) + 1);
+    }
+    (void)sqlite3_reset(select); /* repeats the error of the step */
+    if (status != GK_OK) {
+        free(text);
+        return status;
+    }
+    *text_out = text;
+    *size_out = (size_t)size;
+    return GK_OK;
+}
+
+static enum gk_status put_rows(struct gk_db *db, const char *name, const struct gk_json *rows,
+                               struct gk_err *err)
+{
+    size_t table = 0;
+    while (table < GK_ARRAY_COUNT(tables) && strcmp(tables[table].name, name) != 0) {
+        table++;
+    }
+    if (table == GK_ARRAY_COUNT(tables)) {
+        return gk_fail(err, GK_CORRUPT, "store %s: a backup of table '%s'", db->path, name);
+    }
+    enum gk_status status = GK_OK;
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        struct gk_json *row = (struct gk_json *)(uintptr_t)gk_json_at(rows, i); /* ours, not lent */
+        if (table == 1 && !derive_trial(row)) {
+            status =
+                gk_fail(err, GK_CORRUPT, "store %s: a trial of a backup is incomplete", db->path);
+        }
+        if (status == GK_OK) {
+            status = db_insert(db, tables[table].name, tables[table].columns, row, NULL, err);
+        }
+    }
+    return status;
+}
+
+static enum gk_status unpack_part(struct gk_db *db, int64_t part, struct gk_err *err)
+{
+    char *text = NULL, name[32];
+    size_t size = 0;
+    struct gk_json *rows = NULL;
+    enum gk_status status = part_text(db, part, &text, &size, name, err);
+    if (status == GK_OK) {
+        status = gk_json_parse(text, size, "a part of a backup", &rows, err);
+    }
+    if (status == GK_OK) {
+        status = put_rows(db, name, rows, err);
+    }
+    if (status == GK_OK) {
+        status = db_run(db, err, "DELETE FROM packed WHERE part=?1", "i", part);
+    }
+    free(text);
+    gk_json_free(rows);
+    if (status == GK_OK) {
+        status = gk_db_commit(db, err);
+    }
+    if (status != GK_OK) {
+        gk_db_rollback(db);
+        return status;
+    }
+    return gk_db_checkpoint(db, false, err);
+}
+
+enum gk_status db_unpack(struct gk_db *db, struct gk_err *err)
+{
+    int64_t there = 0, part = 0;
+    enum gk_status status =
+        db_int(db, err, &there,
+               "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name='packed'", "");
+    if (status != GK_OK || there == 0) {
+        return status;
+    }
+    while ((status = db_int(db, err, &part, "SELECT part FROM packed ORDER BY part LIMIT 1", "")) ==
+           GK_OK) {
+        status = unpack_part(db, part, err);
+        if (status != GK_OK) {
+            return status;
+        }
+    }
+    if (status != GK_NOT_FOUND) {
+        return status;
+    }
+    for (uint32_t i = 0; i < db->statement_count; i++) {
+        (void)sqlite3_reset(db->statements[i].statement); /* none may hold the table */
+    }
+    status = db_exec(db, "DROP TABLE packed", err);
+    return status == GK_OK ? gk_db_checkpoint(db, true, err) : status;
+}
