@@ -61,6 +61,17 @@ static const char *define_of(const struct gk_plan_launch *launch, const char *na
     return NULL;
 }
 
+static const struct gk_template *template_of(const struct gk_config *config)
+{
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config->template_name) == 0) {
+            return &op->templates[i];
+        }
+    }
+    fail_msg("no template %s", config->template_name);
+    return NULL;
+}
+
 static void default_renders(void **state)
 {
     (void)state;
@@ -206,7 +217,7 @@ static void there_is_always_a_default(void **state)
                 assert_ok(gk_catalog_space(op, &problem, &dev, &def, &err), err);
                 assert_ok(gk_catalog_default(op, &problem, &def, &config, &tree, &err), err);
                 assert_ok(
-                    gk_plan_render(op, &op->templates[0], &problem, &config, &dev, &plan, &err),
+                    gk_plan_render(op, template_of(&config), &problem, &config, &dev, &plan, &err),
                     err);
                 gk_plan_fini(&plan);
                 gk_space_def_fini(&def);
