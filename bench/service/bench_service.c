@@ -1,7 +1,8 @@
 /*
  * What the daemon itself costs: its own time a trial (ask, lease, commit with fsync, record, tell,
- * acknowledge), and time to ready and resident memory over a store with 200,000 trials of finished
- * jobs. bench_service [--json] [--trials N]      N: trials of the large store
+ * acknowledge); time to ready and resident memory over a store with 200,000 trials of a finished
+ * job; size and time of its small backup. bench_service [--json] [--trials N]      N: trials of the
+ * large store
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,15 +22,15 @@
 
 #include "core/clock.h"
 #include "core/state_dir.h"
+#include "tests/support/sample_trials.h"
 #include "tests/unit/daemon_rig.h"
 
-#define TRIALS_A_JOB 1000
 #define BENCH_TRIALS 1000
 
 extern char **environ;
 
 struct figures {
-    double own_us, cpu_us, build_s, ready_ms, rss_mb, store_mb;
+    double own_us, cpu_us, build_s, ready_ms, rss_mb, store_mb, backup_mb, backup_s, restore_s;
     int64_t trials;
 };
 
@@ -68,92 +69,28 @@ static double own_time(const char *folder, double *cpu_us_out)
     return us;
 }
 
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err = {0};
-    need(gk_json_parse(text, strlen(text), "bench", &json, &err), &err);
-    return json;
-}
-
-static void add_trial(struct gk_db *db, int64_t job, int64_t task, int64_t seq)
-{
-    struct gk_err err = {0};
-    char text[1200], id[GK_HASH_TEXT_SIZE];
-    int64_t trial = 0;
-    (void)snprintf(text, sizeof text, "%" PRId64 " %" PRId64, job, seq);
-    struct gk_hash hash = gk_hash_text(text);
-    gk_hash_hex(&hash, id);
-    (void)snprintf(text, sizeof text,
-                   "{\"job\":%" PRId64 ",\"task\":%" PRId64 ",\"seq\":%" PRId64
-                   ",\"batch\":0,\"template\":\"gemm_mma\",\"template_hash\":\"%s\","
-                   "\"config\":\"gemm_mma{\\\"BK\\\":32,\\\"BM\\\":128,\\\"BN\\\":128,"
-                   "\\\"GROUP\\\":4,\\\"STAGES\\\":3}\",\"config_id\":\"%s\","
-                   "\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":1}",
-                   job, task, seq, id, id);
-    struct gk_json *row = parse(text);
-    need(gk_db_trial_insert(db, row, &trial, &err), &err);
-    gk_json_free(row);
-    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":51234.5,\"compile_ns\":4e8,"
-                "\"verify_ns\":2e7,\"measure_ns\":3e7,"
-                "\"samples_ns\":[51234.5,51230.1,51290.7,51234.5,51229.9],\"kernels\":[{\"kernel\":"
-                "\"gemm\",\"regs\":128,\"spill_bytes\":0,"
-                "\"static_smem\":0,\"dynamic_smem\":49152,\"blocks_per_sm\":2,\"threads\":256}],"
-                "\"environment\":{\"driver\":\"x\"}}");
-    need(gk_db_trial_record(db, trial, 0, 2, "recorded", row, &err), &err);
-    gk_json_free(row);
-}
-
-static void add_job(struct gk_db *db, int64_t number, int64_t problem)
-{
-    struct gk_err err = {0};
-    char text[800];
-    int64_t job = 0, task = 0;
-    (void)snprintf(text, sizeof text,
-                   "{\"submit_id\":\"s%" PRId64 "\",\"spec_key\":\"k%" PRId64
-                   "\",\"what\":\"gemm\",\"ops\":[\"gemm\"],\"bundle\":\"b1\",\"archs\":[],"
-                   "\"private_ok\":false,\"budget_trials\":%d,\"budget_s\":0.0,\"strategy\":"
-                   "\"random\",\"seed\":1,\"priority\":0,"
-                   "\"policy\":\"cold-graph\",\"state\":\"done\",\"finishing\":false,\"created_"
-                   "ms\":1,\"ended_ms\":2,\"problems\":1,"
-                   "\"tasks\":1,\"done\":1,\"trials\":%d,\"failed\":0}",
-                   number, number, TRIALS_A_JOB, TRIALS_A_JOB);
-    struct gk_json *row = parse(text);
-    need(gk_db_job_insert(db, row, &job, &err), &err);
-    gk_json_free(row);
-    (void)snprintf(text, sizeof text,
-                   "{\"job\":%" PRId64 ",\"problem\":%" PRId64
-                   ",\"arch\":\"sm_90a\",\"gpu\":\"g\",\"nvrtc\":\"13\",\"state\":\"done\","
-                   "\"trials\":%d,\"verified\":%d,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}",
-                   job, problem, TRIALS_A_JOB, TRIALS_A_JOB);
-    row = parse(text);
-    need(gk_db_task_insert(db, row, &task, &err), &err);
-    gk_json_free(row);
-    for (int64_t seq = 0; seq < TRIALS_A_JOB; seq++) {
-        add_trial(db, job, task, seq);
-    }
-    need(gk_db_commit(db, &err), &err);
-}
-
-static void build_store(const char *folder, int64_t trials)
+/* The large store, and a small backup of it that is opened again. */
+static void build_store(const char *folder, struct figures *figures)
 {
     struct gk_err err = {0};
     struct gk_db *db = NULL;
-    int64_t problem = 0;
-    char *path = gk_asprintf("%s/%s", folder, GK_STATE_STORE);
-    struct gk_json *none = parse("{}");
+    struct stat info;
+    char *path = gk_asprintf("%s/%s", folder, GK_STATE_STORE),
+         *small = gk_asprintf("%s/small.db", folder);
     need(gk_db_open(path, true, &db, &err), &err);
-    need(gk_db_bundle_put(db, "b1", none, none, 1, &err), &err);
-    need(gk_db_problem_put(db, "gemm", "gemm{\"K\":4096,\"M\":4096,\"N\":4096}", &problem, &err),
-         &err);
-    for (int64_t job = 0; job * TRIALS_A_JOB < trials; job++) {
-        add_job(db, job, problem);
-        need(gk_db_checkpoint(db, false, &err), &err);
-    }
+    sample_trials(db, figures->trials);
     need(gk_db_checkpoint(db, true, &err), &err);
-    gk_json_free(none);
+    uint64_t start = now_ns();
+    need(gk_db_backup(db, small, true, &err), &err);
+    figures->backup_s = (double)(now_ns() - start) / 1e9;
+    figures->backup_mb = stat(small, &info) == 0 ? (double)info.st_size / 1048576.0 : 0;
+    gk_db_close(db);
+    start = now_ns();
+    need(gk_db_open(small, true, &db, &err), &err);
+    figures->restore_s = (double)(now_ns() - start) / 1e9;
     gk_db_close(db);
     free(path);
+    free(small);
 }
 
 static double resident_mb(pid_t pid)
@@ -227,7 +164,7 @@ int main(int argc, char **argv)
     }
     figures.own_us = own_time(folder, &figures.cpu_us);
     uint64_t start = now_ns();
-    build_store(folder, figures.trials);
+    build_store(folder, &figures);
     figures.build_s = (double)(now_ns() - start) / 1e9;
     time_start(folder, &figures);
     char *path = gk_asprintf("%s/%s", folder, GK_STATE_STORE);
@@ -236,15 +173,19 @@ int main(int argc, char **argv)
     free(path);
     (void)printf(
         json ? "{\"wall_us_per_trial\":%.1f,\"cpu_us_per_trial\":%.1f,\"trials_in_store\":%" PRId64
-               ",\"store_mb\":%.1f,\"build_s\":%.1f,\"ready_ms\":%.1f,\"rss_mb\":%.1f}\n"
+               ",\"store_mb\":%.1f,\"build_s\":%.1f,\"ready_ms\":%.1f,\"rss_mb\":%.1f,\"small_"
+               "backup_mb\":%.2f,"
+               "\"small_backup_s\":%.1f,\"small_restore_s\":%.1f}\n"
              : "wall time a trial       %10.1f us   (one commit with fsync a message: nothing is "
                "batched here)\n"
                "own time a trial        %10.1f us   (CPU; goal: under 1000)\ntrials in the store   "
                "  %10" PRId64 "\nstore on disk           %10.1f MB\nbuilding it             %10.1f "
                "s\ntime to ready           %10.1f ms   (goal: under 1000)\n"
-               "resident when ready     %10.1f MB   (goal: under 100)\n",
+               "resident when ready     %10.1f MB   (goal: under 100)\n"
+               "small backup            %10.2f MB   (goal: 16 for 100,000 trials)\n"
+               "writing it              %10.1f s\nopening it              %10.1f s\n",
         figures.own_us, figures.cpu_us, figures.trials, figures.store_mb, figures.build_s,
-        figures.ready_ms, figures.rss_mb);
+        figures.ready_ms, figures.rss_mb, figures.backup_mb, figures.backup_s, figures.restore_s);
     char program[] = "/bin/rm", flags[] = "-rf";
     char *remove[] = {program, flags, folder, NULL};
     pid_t pid;
