@@ -212,6 +212,19 @@ static void fill(const struct gk_plan *plan)
     }
 }
 
+static void refuse(const struct gk_op *op, const char *text, enum gk_status want,
+                   const char *message)
+{
+    struct gk_plan *plan = plan_of(op, text);
+    struct gk_vendor *vendor = NULL;
+    struct gk_err err = {0};
+    assert_status(gk_vendor_open(&device.base, GK_FAKE_CUBLASLT, plan, 0, &vendor, &err), want,
+                  err);
+    assert_contains(err.text, message);
+    assert_null(vendor);
+    plan_free(plan);
+}
+
 /* ------------------------------------------------------------------ gemm, by its own words */
 
 struct gemm_case {
@@ -420,10 +433,10 @@ static void check_product(const char *orders, bool bias, bool add, const char *a
                   names[0], act, add ? "true" : "false", names[1], bias ? "packed" : "none",
                   names[2], shared ? "true" : "false");
     struct gk_plan *plan = plan_of(product, gk_buf_text(&text));
-    const struct gk_plan_tensor *d = &plan->tensors[3];
+    const struct gk_plan_tensor *d = &plan->tensors[4];
     fill(plan);
     for (int64_t i = 0; i < 90; i++) {
-        before[i] = get(plan, 3,
+        before[i] = get(plan, 4,
                         i / 30 * d->strides[0] + i / 5 % 6 * d->strides[1] + i % 5 * d->strides[2]);
     }
     assert_ok(gk_vendor_open(&device.base, GK_FAKE_CUBLASLT, plan, 0, &vendor, &err), err);
@@ -433,7 +446,7 @@ static void check_product(const char *orders, bool bias, bool add, const char *a
     gk_vendor_close(vendor);
     for (int64_t i = 0; i < 90; i++) {
         double got = get(
-            plan, 3, i / 30 * d->strides[0] + i / 5 % 6 * d->strides[1] + i % 5 * d->strides[2]);
+            plan, 4, i / 30 * d->strides[0] + i / 5 % 6 * d->strides[1] + i % 5 * d->strides[2]);
         double want = product_element(plan, i / 30, i / 5 % 6, i % 5, before[i], add, act);
         if (!(fabs(got - want) <= 1e-5 * (1 + fabs(want)))) {
             fail_msg("%s: element %d: got %g, wanted %g", gk_buf_text(&text), (int)i, got, want);
@@ -458,20 +471,76 @@ static void any_order_of_rows_and_columns_goes(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ refusals */
-
-static void refuse(const struct gk_op *op, const char *text, enum gk_status want,
-                   const char *message)
+/* Lengths of 1 leave one stride that nobody uses; the other may then be any. */
+static void check_single(const char *text)
 {
-    struct gk_plan *plan = plan_of(op, text);
+    struct gk_plan *plan = plan_of(product, text);
+    const struct gk_plan_tensor *d = &plan->tensors[4];
     struct gk_vendor *vendor = NULL;
     struct gk_err err = {0};
-    assert_status(gk_vendor_open(&device.base, GK_FAKE_CUBLASLT, plan, 0, &vendor, &err), want,
-                  err);
-    assert_contains(err.text, message);
-    assert_null(vendor);
+    fill(plan);
+    assert_ok(gk_vendor_open(&device.base, GK_FAKE_CUBLASLT, plan, 0, &vendor, &err), err);
+    assert_ok(gk_vendor_enqueue(vendor, 0, addresses, 0, 0, &err), err);
+    gk_vendor_close(vendor);
+    for (int64_t i = 0; i < d->elements; i++) {
+        int64_t row = i / d->extents[2], col = i % d->extents[2];
+        double got = get(plan, 4, row * d->strides[1] + col * d->strides[2]);
+        double want = product_element(plan, 0, row, col, 0, false, "none");
+        if (got != want) {
+            fail_msg("%s: element %d: got %g, wanted %g", text, (int)i, got, want);
+        }
+    }
     plan_free(plan);
 }
+
+static void single_rows_and_columns_go(void **state)
+{
+    (void)state;
+    check_single("product{\"K\":4,\"M\":1,\"N\":5,\"a_order\":\"gap\"}");
+    check_single("product{\"K\":4,\"M\":5,\"N\":1,\"b_order\":\"gap\"}");
+    check_single("product{\"K\":1,\"M\":5,\"N\":4,\"a_order\":\"gap\",\"b_order\":\"gap\"}");
+    check_single("product{\"K\":4,\"M\":1,\"N\":5,\"bias\":\"packed\",\"d_order\":\"col\"}");
+    check_single("product{\"K\":4,\"M\":1,\"N\":1,\"a_order\":\"col\",\"bias\":\"packed\"}");
+    check_single("product{\"K\":1,\"M\":1,\"N\":1,\"b_order\":\"col\",\"d_order\":\"col\"}");
+}
+
+/* C apart from D, with rows or columns further apart than D's. */
+static void c_may_be_another_tensor(void **state)
+{
+    (void)state;
+    struct gk_op *own = (struct gk_op *)(uintptr_t)product; /* restored below */
+    int32_t before = own->vendor.c;
+    own->vendor.c = 3;
+    for (int i = 0; i < 2; i++) {
+        const char *text = i ? "product{\"K\":4,\"M\":3,\"N\":5,\"add\":true,\"c_order\":\"col\","
+                               "\"d_order\":\"col\"}"
+                             : "product{\"K\":4,\"M\":3,\"N\":5,\"add\":true,\"batch\":2}";
+        struct gk_plan *plan = plan_of(product, text);
+        const struct gk_plan_tensor *c = &plan->tensors[3], *d = &plan->tensors[4];
+        struct gk_vendor *vendor = NULL;
+        struct gk_err err = {0};
+        fill(plan);
+        assert_ok(gk_vendor_open(&device.base, GK_FAKE_CUBLASLT, plan, 0, &vendor, &err), err);
+        assert_ok(gk_vendor_enqueue(vendor, 0, addresses, 0, 0, &err), err);
+        gk_vendor_close(vendor);
+        for (int64_t k = 0; k < d->elements; k++) {
+            int64_t batch = k / 15, row = k / 5 % 3, col = k % 5;
+            double added =
+                get(plan, 3, batch * c->strides[0] + row * c->strides[1] + col * c->strides[2]);
+            double got =
+                get(plan, 4, batch * d->strides[0] + row * d->strides[1] + col * d->strides[2]);
+            assert_true(got == product_element(plan, batch, row, col, added, true, "none"));
+        }
+        plan_free(plan);
+    }
+    refuse(product, "product{\"K\":4,\"M\":3,\"N\":5,\"add\":true,\"c_order\":\"col\"}",
+           GK_UNSUPPORTED, "tensors C and D are not stored alike");
+    refuse(product, "product{\"K\":4,\"M\":3,\"N\":5,\"add\":true,\"wrong\":\"beta\"}", GK_INPUT,
+           "beta is 1, but tensor C does not exist");
+    own->vendor.c = before;
+}
+
+/* ------------------------------------------------------------------ refusals */
 
 static void what_the_library_cannot_do_is_named(void **state)
 {
@@ -514,6 +583,12 @@ static void contradictions_of_op_json_are_named(void **state)
            "bias (tensor R) has 5 elements, 2 apart");
     refuse(product, "product{\"K\":4,\"M\":6,\"N\":5,\"bias\":\"short\"}", GK_INPUT,
            "has 1 elements");
+    refuse(product, "product{\"K\":4,\"M\":6,\"N\":5,\"bias\":\"many\"}", GK_INPUT,
+           "has 10 elements");
+    refuse(product, "product{\"K\":4,\"M\":6,\"N\":5,\"bias\":\"down\"}", GK_INPUT,
+           "has 5 elements");
+    refuse(product, "product{\"K\":4,\"M\":6,\"N\":5,\"batch\":3,\"wrong\":\"batch\"}", GK_INPUT,
+           "b (tensor B) is 2 of 4 x 5; 3 (or 1) of 4 x 5");
     refuse(product, "product{\"K\":4,\"M\":6,\"N\":5,\"act\":\"both\"}", GK_INPUT,
            "relu and gelu_tanh at once");
 }
@@ -773,6 +848,8 @@ int main(void)
         CASE(the_default_layout_is_the_fast_one),
         CASE(batches_lower_the_alignment),
         CASE(any_order_of_rows_and_columns_goes),
+        CASE(single_rows_and_columns_go),
+        CASE(c_may_be_another_tensor),
         CASE(what_the_library_cannot_do_is_named),
         CASE(contradictions_of_op_json_are_named),
         CASE(every_failure_of_the_library_is_told),

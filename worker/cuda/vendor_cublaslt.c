@@ -64,14 +64,15 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Element (i, j) at i * row_stride + j * col_stride, as columns with a distance. False if neither
- * stride is 1 where it counts. A single row or column has a stride that nobody uses. */
+ * stride is 1 where it counts. A single row or column has a stride that nobody uses; one that is a
+ * column is one first, since D must not be transposed. */
 static bool view_of(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
                     struct view *view)
 {
     if (row_stride == 1 && (col_stride >= rows || cols == 1)) {
         *view = (struct view){false, rows, cols, larger(col_stride, rows)};
-    } else if (col_stride == 1 && (row_stride >= cols || rows == 1)) {
-        *view = (struct view){true, cols, rows, larger(row_stride, cols)};
+    } else if (col_stride == 1 && row_stride >= cols) {
+        *view = (struct view){true, cols, rows, row_stride};
     } else if (rows == 1 && col_stride >= 1) {
         *view = (struct view){false, 1, cols, col_stride};
     } else if (cols == 1 && row_stride >= 1) {
