@@ -449,13 +449,46 @@ static void many_blocks(void **state)
     scene_fini(&s);
 }
 
-/* ------------------------------------------------------------------ inputs */
+static const struct gk_device_ops *true_ops;
 
-struct input_case {
-    enum gk_generator_kind kind;
-    enum layout layout;
-    int rank;
-};
+/* A device whose division differs in the last digit. Partial sums are the only reads of 48 bytes
+ * here; their fifth double is the worst element's excess. */
+static enum gk_status lying_read(struct gk_device *of, uint64_t address, void *bytes, uint64_t size,
+                                 struct gk_err *read_err)
+{
+    enum gk_status status = true_ops->read(of, address, bytes, size, read_err);
+    if (size == 48) {
+        ((unsigned char *)bytes)[32] ^= 1;
+    }
+    return status;
+}
+
+static void other_arithmetic(void **state)
+{
+    struct gk_device_ops lying = *device->ops;
+    struct gk_verdict_sum sum;
+    struct scene s;
+    (void)state;
+    scene_init(&s, GK_F32, PACKED);
+    for (int64_t i = 0; i < COUNT; i++) {
+        set(&s, i, 0.1 * (double)i, 1, 0.1 * (double)i);
+    }
+    assert_true(judged(&s));
+    const uint64_t got = device_bytes(s.got, COUNT * sizeof(float), 0);
+    const uint64_t pairs = device_bytes(s.pairs, sizeof s.pairs, 0);
+    true_ops = device->ops;
+    lying.read = lying_read;
+    device->ops = &lying;
+    enum gk_status status = gk_inspector_check(inspector, &s.input, got, pairs, &sum, &err);
+    device->ops = true_ops;
+    assert_int_equal(status, GK_INTERNAL);
+    assert_non_null(strstr(err.text, "on the host"));
+    release(got);
+    release(pairs);
+    scene_fini(&s);
+}
+
+/* ------------------------------------------------------------------ inputs */
 
 static struct gk_plan *plan;
 static struct gk_tensor input_def;
@@ -639,6 +672,37 @@ static void painted_and_audited(void **state)
     free(other);
 }
 
+/* As guards are: many, small, at every phase, some empty. */
+static void many_segments(void **state)
+{
+    enum { N = 1200, STEP = 67 };
+    static struct gk_segment list[N];
+    static struct gk_audit audits[N];
+    unsigned char *area = calloc(N, STEP);
+    (void)state;
+    assert_non_null(area);
+    const uint64_t base = device_bytes(area, N * STEP, 0);
+    for (uint32_t i = 0; i < N; i++) {
+        list[i] = (struct gk_segment){.address = base + i * STEP,
+                                      .bytes = i % 5 ? 60 + i % 7 : 0,
+                                      .pattern = {(unsigned char)i, (unsigned char)(i >> 8), 3, 4},
+                                      .pattern_bytes = 4};
+    }
+    ok(gk_inspector_paint(inspector, list, N, &err));
+    for (uint32_t i = 1; i < N; i += 100) {
+        const unsigned char other = 0xee;
+        ok(device->ops->write(device, list[i].address + i % 60, &other, 1, &err));
+    }
+    ok(gk_inspector_audit(inspector, list, N, audits, &err));
+    for (uint32_t i = 0; i < N; i++) {
+        const bool touched = i % 100 == 1;
+        assert_int_equal(audits[i].changed, touched);
+        assert_true(audits[i].first == (touched ? i % 60 : UINT64_MAX));
+    }
+    release(base);
+    free(area);
+}
+
 static void refused_segments(void **state)
 {
     struct gk_segment segment = {.address = 4096, .bytes = 8, .pattern_bytes = 3};
@@ -707,6 +771,7 @@ int main(void)
         cmocka_unit_test(special_values),      cmocka_unit_test(every_small_value),
         cmocka_unit_test(around_the_bound),    cmocka_unit_test(norms),
         cmocka_unit_test(poison_and_padding),  cmocka_unit_test(many_blocks),
+        cmocka_unit_test(other_arithmetic),    cmocka_unit_test(many_segments),
         cmocka_unit_test(same_inputs),         cmocka_unit_test(dependent_inputs),
         cmocka_unit_test(painted_and_audited), cmocka_unit_test(refused_segments),
         cmocka_unit_test(cached_code)};

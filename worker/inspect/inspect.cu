@@ -23,6 +23,7 @@ using i64 = long long;
 
 constexpr u32 kThreads = 256;        // of every kernel here
 constexpr u32 kSegmentBlocks = 4;    // of audit and paint on an SM: at most 64 registers a thread
+constexpr u32 kCheckBlocks = 3;      // of check: at most 84; four made ptxas spill
 constexpr u32 kRankMax = 6;          // GK_TENSOR_RANK_MAX
 constexpr u32 kUnroll = 4;           // loads of a thread before it looks at any
 constexpr u32 kGroup = 8;            // elements of one Philox block of 16-bit numbers
@@ -259,18 +260,26 @@ struct View {
     i32 narrow; // all element numbers fit 32 bits: the divisions are cheap ones
 };
 
+// To shared memory, whole blocks: place_of() takes dimensions by number, and unrolled over all six
+// of them with a division each it was most of what ptxas had to compile.
+GK_DEVICE void share(View &shared, const View &view)
+{
+    if (threadIdx.x == 0) {
+        shared = view;
+    }
+    __syncthreads();
+}
+
 GK_DEVICE i64 place_of(const View &view, u64 element)
 {
     i64 place = view.offset;
     u64 rest = element;
-#pragma unroll
-    for (i32 d = kRankMax - 1; d > 0; d--) {
-        if (d < view.rank) {
-            const u64 extent = u64(view.extents[d]);
-            const u64 above = view.narrow ? u64(u32(rest) / u32(extent)) : rest / extent;
-            place += i64(rest - above * extent) * view.strides[d];
-            rest = above;
-        }
+#pragma unroll 1
+    for (i32 d = view.rank - 1; d > 0; d--) {
+        const u64 extent = u64(view.extents[d]);
+        const u64 above = view.narrow ? u64(u32(rest) / u32(extent)) : rest / extent;
+        place += i64(rest - above * extent) * view.strides[d];
+        rest = above;
     }
     return place + i64(rest) * view.strides[0];
 }
@@ -593,8 +602,10 @@ GK_DEVICE void store_packed(u8 *at, u32 bytes, const u64 bits[kGroup])
 
 // The first `count` logical elements of an input; `out` is its buffer.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    gk_generate_input(Generator gen, View view, u8 *out, u64 count)
+    gk_generate_input(Generator gen, View all, u8 *out, u64 count)
 {
+    __shared__ View view;
+    share(view, all);
     const u32 bytes = element_bytes(gen.dtype);
     const u64 whole = kGroup * bytes < kVectorBytes ? kGroup * bytes : kVectorBytes;
     const bool packed = view.rank <= 1 && view.strides[0] == 1;
@@ -629,7 +640,7 @@ struct Output {
 
 // What a block found. Written by thread 0, folded by the host in the blocks' order.
 struct Partial {
-    u64 failed, nonfinite, poisoned, too_large;
+    u32 failed, nonfinite, poisoned, too_large; // a block sees fewer than 2^32 elements
     double error_squares, want_squares;
     double excess; // of the worst element; the lowest number wins ties
     u64 worst;     // its number; kNone: this block saw no element
@@ -694,13 +705,18 @@ GK_DEVICE Partial judge_mine(const Output &output, const View &view, const u8 *g
     const u64 stride = thread_count();
     Partial sum = {0, 0, 0, 0, 0, 0, 0, kNone};
     for (u64 first = thread_index(); first < count; first += kUnroll * stride) {
-        u64 bits[kUnroll];
+        u64 index[kUnroll], bits[kUnroll];
+        const u8 *at[kUnroll];
         Pair pair[kUnroll];
 #pragma unroll
-        for (u32 u = 0; u < kUnroll; u++) { // as in gk_audit_segments
-            const u64 i = first + u * stride < count ? first + u * stride : first;
-            bits[u] = load_bits(got + u64(place_of(view, i)) * bytes, bytes);
-            pair[u] = pairs[i];
+        for (u32 u = 0; u < kUnroll; u++) { // past the last: the first once more, not looked at
+            index[u] = first + u * stride < count ? first + u * stride : first;
+            at[u] = got + u64(place_of(view, index[u])) * bytes;
+        }
+#pragma unroll
+        for (u32 u = 0; u < kUnroll; u++) { // as in gk_audit_segments; no branch lies between
+            bits[u] = load_bits(at[u], bytes);
+            pair[u] = pairs[index[u]];
         }
 #pragma unroll
         for (u32 u = 0; u < kUnroll; u++) {
@@ -732,10 +748,12 @@ GK_DEVICE Partial judge_mine(const Output &output, const View &view, const u8 *g
 
 // The first `count` logical elements of an output against their pairs. A thread judges its elements
 // in increasing order, a block adds its threads up in a fixed tree: the same sums on every run.
-extern "C" __global__ void __launch_bounds__(kThreads)
-    gk_check_output(Output output, View view, const u8 *got, const Pair *pairs, u64 count,
+extern "C" __global__ void __launch_bounds__(kThreads, kCheckBlocks)
+    gk_check_output(Output output, View all, const u8 *got, const Pair *pairs, u64 count,
                     Partial *partials)
 {
+    __shared__ View view;
+    share(view, all);
     __shared__ Partial shared[kThreads];
     shared[threadIdx.x] = judge_mine(output, view, got, pairs, count);
     __syncthreads();
@@ -752,8 +770,10 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
 // used[place] = 1 for every logical element; used[] begins as zeros.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    gk_mark_elements(View view, u64 count, u8 *used)
+    gk_mark_elements(View all, u64 count, u8 *used)
 {
+    __shared__ View view;
+    share(view, all);
     for (u64 i = thread_index(); i < count; i += thread_count()) {
         used[place_of(view, i)] = 1;
     }

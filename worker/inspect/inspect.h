@@ -9,10 +9,11 @@
  * is met as an error and not as a verdict.
  *
  * Works through the operations of worker/device.h alone, so the emulated device runs the same PTX
- * as a GPU. There it is an interpreter's work (some thousand instructions an element): right for
+ * as a GPU. There it is an interpreter's work (some hundred instructions an element): right for
  * tests and small problems. Not to be used while a recording is open or memory is hidden. One
- * thread, the device's. An inspector holds some device memory of its own (tables, a few hundred
- * KiB); none of it lies inside a buffer that a kernel under trial was given.
+ * thread, the device's. An inspector holds device memory of its own: 256 KiB of quantiles once a
+ * normal input was made, 56 bytes a segment of the longest list, and a byte for each element of the
+ * largest output with padding. None of it lies inside a buffer that a kernel under trial was given.
  */
 #ifndef GK_WORKER_INSPECT_H
 #define GK_WORKER_INSPECT_H

@@ -24,9 +24,16 @@ struct device_output {
 };
 
 struct partial {
-    uint64_t failed, nonfinite, poisoned, too_large;
+    uint32_t failed, nonfinite, poisoned, too_large; /* of one block */
     double error_squares, want_squares, excess;
     uint64_t worst; /* UINT64_MAX: no element */
+};
+
+/* All blocks together. */
+struct total {
+    int64_t failed, nonfinite, poisoned, too_large;
+    double error_squares, want_squares, excess;
+    uint64_t worst;
 };
 
 static uint64_t poison_bits(enum gk_dtype dtype)
@@ -43,9 +50,9 @@ static uint32_t blocks_for(int64_t elements)
     return (uint32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
 }
 
-static void fold(struct partial *sum, const struct partial *partials, uint32_t count)
+static void fold(struct total *sum, const struct partial *partials, uint32_t count)
 {
-    *sum = (struct partial){.worst = UINT64_MAX};
+    *sum = (struct total){.worst = UINT64_MAX};
     for (uint32_t i = 0; i < count; i++) {
         const struct partial *one = &partials[i];
         sum->failed += one->failed;
@@ -64,8 +71,8 @@ static void fold(struct partial *sum, const struct partial *partials, uint32_t c
 
 /* All elements judged and summed. */
 static enum gk_status judge_all(struct gk_inspector *inspector, const struct gk_verify_input *input,
-                                uint64_t got_address, uint64_t pairs_address,
-                                struct partial *sum_out, struct gk_err *err)
+                                uint64_t got_address, uint64_t pairs_address, struct total *sum_out,
+                                struct gk_err *err)
 {
     struct gk_device *device = inspector->device;
     struct partial partials[BLOCKS_MAX];
@@ -107,7 +114,7 @@ static enum gk_status judge_all(struct gk_inspector *inspector, const struct gk_
  * sides compute alike. */
 static enum gk_status judge_worst(struct gk_inspector *inspector,
                                   const struct gk_verify_input *input, uint64_t got_address,
-                                  uint64_t pairs_address, const struct partial *sum,
+                                  uint64_t pairs_address, const struct total *sum,
                                   struct gk_rung *rung, struct gk_err *err)
 {
     struct gk_device *device = inspector->device;
@@ -193,7 +200,7 @@ static enum gk_status count_padding(struct gk_inspector *inspector,
 /* Surely under the bound in whatever order the squares are summed: n additions move a sum of
  * squares by less than n * 2^-53 of itself, here and on the host, and the root halves that; the 64
  * are for everything else. A quotient that is not normal is left to the host. */
-static bool norm_passes(const struct gk_verify_input *input, const struct partial *sum,
+static bool norm_passes(const struct gk_verify_input *input, const struct total *sum,
                         double norm_error)
 {
     const double slack = ((double)input->compare + 64) * 0x1p-52;
@@ -213,11 +220,10 @@ static enum gk_status check_readable(struct gk_inspector *inspector,
 {
     const struct gk_plan_tensor *tensor = input->tensor;
     struct gk_verdict_sum sum = {.rung = {.worst_index = -1, .norm_error = -1}};
-    struct partial partial;
-    enum gk_status status = judge_all(inspector, input, got_address, pairs_address, &partial, err);
+    struct total total;
+    enum gk_status status = judge_all(inspector, input, got_address, pairs_address, &total, err);
     if (status == GK_OK) {
-        status =
-            judge_worst(inspector, input, got_address, pairs_address, &partial, &sum.rung, err);
+        status = judge_worst(inspector, input, got_address, pairs_address, &total, &sum.rung, err);
     }
     if (status == GK_OK && tensor->span > tensor->elements) {
         status = count_padding(inspector, tensor, got_address, &sum.padding_changed, err);
@@ -226,14 +232,14 @@ static enum gk_status check_readable(struct gk_inspector *inspector,
         return status;
     }
     (void)snprintf(sum.rung.tensor, sizeof sum.rung.tensor, "%s", tensor->def->name);
-    sum.nonfinite = (int64_t)partial.nonfinite;
-    sum.poisoned = (int64_t)partial.poisoned;
-    sum.too_large = (int64_t)partial.too_large;
+    sum.nonfinite = total.nonfinite;
+    sum.poisoned = total.poisoned;
+    sum.too_large = total.too_large;
     sum.rung.compared = input->compare;
-    sum.rung.failed = (int64_t)partial.failed;
-    sum.rung.norm_error = gk_verify_norm(partial.error_squares, partial.want_squares);
+    sum.rung.failed = total.failed;
+    sum.rung.norm_error = gk_verify_norm(total.error_squares, total.want_squares);
     sum.rung.passed = sum.padding_changed == 0 && sum.too_large == 0 && sum.rung.failed == 0 &&
-                      norm_passes(input, &partial, sum.rung.norm_error);
+                      norm_passes(input, &total, sum.rung.norm_error);
     *sum_out = sum;
     return GK_OK;
 }
