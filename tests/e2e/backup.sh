@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A small backup travels: another state folder measures nothing again, exports the same bytes, and goes on
+# with a job where it stood.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+printf '{"op":"gemm","shapes":[{"M":16,"N":[32,64],"K":32}]}' >"$TMP/shapes.json"
+run() { # state folder, words...
+  local state=$1
+  shift
+  "$BIN/gktune" "$@" --state "$state" >"$TMP/out" 2>"$TMP/err" || bad "$*: $(cat "$TMP/err")"
+}
+command=(run gemm --shapes "$TMP/shapes.json" --device mock --budget 24 --seed 3)
+run "$TMP/one" "${command[@]}" --export "$TMP/x1"
+run "$TMP/one" db backup "$TMP/small.db" --no-samples
+run "$TMP/one" db backup "$TMP/whole.db"
+[ "$(stat -c %s "$TMP/small.db")" -lt "$(stat -c %s "$TMP/whole.db")" ] || bad "the small backup is not smaller"
+run "$TMP/two" db restore "$TMP/small.db"
+run "$TMP/two" db check
+run "$TMP/two" best gemm
+grep -q 'M=16 N=64 K=32' "$TMP/out" || bad "the picks did not come along: $(cat "$TMP/out")"
+run "$TMP/two" "${command[@]}" --export "$TMP/x2" --json
+python3 - "$TMP/out" <<'PY' || bad "it measured again"
+import json, sys
+rates = json.load(open(sys.argv[1]))["job"]["rates"]
+assert rates["verified"] == 0 and rates["failed"] == 0 and rates["duplicates"] == 48, rates
+PY
+cmp "$TMP/x1/gk_gemm_mock_sm_80.h" "$TMP/x2/gk_gemm_mock_sm_80.h" || bad "the headers differ"
+# Once more from a backup of the backup: nothing wears off.
+run "$TMP/two" db backup "$TMP/small2.db" --no-samples
+run "$TMP/three" db restore "$TMP/small2.db"
+run "$TMP/three" "${command[@]}" --export "$TMP/x3"
+cmp "$TMP/x1/gk_gemm_mock_sm_80.h" "$TMP/x3/gk_gemm_mock_sm_80.h" || bad "the headers differ after two trips"
+# A backup of a job that has not ended, and whose files are not there: the same command goes on with it.
+run "$TMP/four" submit gemm --shapes "$TMP/shapes.json" --arch mock-sm_80 --budget 24 --seed 3
+run "$TMP/four" db backup "$TMP/begun.db" --no-samples
+run "$TMP/five" db restore "$TMP/begun.db"
+run "$TMP/five" "${command[@]}"
+grep -q '^job 1: gemm, done; 2 problems' "$TMP/out" || bad "the begun job did not go on: $(cat "$TMP/out")"
+# What is damaged is not restored.
+python3 - "$TMP/small.db" "$TMP/bad.db" <<'PY'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+for at in range(len(data) // 2, len(data), 97):
+    data[at] ^= 0x55
+open(sys.argv[2], "wb").write(data)
+PY
+"$BIN/gktune" db restore "$TMP/bad.db" --state "$TMP/six" >"$TMP/out" 2>"$TMP/err" && bad "a damaged backup was restored"
+[ -e "$TMP/six/gktune.db" ] && bad "a damaged store was left behind"
+finish "5 trips"
