@@ -30,6 +30,9 @@ static const char *const PROBLEMS[] = {
     "gemm{\"K\":1024,\"M\":1024,\"N\":1024}",
     "gemm{\"K\":1024,\"M\":16,\"N\":1024,\"dtype\":\"f16\",\"trans\":\"NN\"}",
     "gemm{\"K\":513,\"M\":129,\"N\":255,\"dtype_out\":\"f32\",\"trans\":\"TN\"}",
+    "gemm{\"K\":4096,\"M\":1,\"N\":576}",
+    "gemm{\"K\":1000,\"M\":20,\"N\":333,\"act\":\"silu\",\"align\":8,\"dtype\":\"f16\",\"trans\":"
+    "\"TT\"}",
     "gemm{\"K\":512,\"M\":512,\"N\":512,\"act\":\"gelu\",\"bias\":true,\"trans\":\"TT\"}",
 };
 /* From the command line: one process a target, so that both cores have work. */
@@ -82,12 +85,17 @@ static bool compile_config(const struct gk_catalog *catalog, const struct gk_op 
             gk_catalog_file(catalog, template_->launches[i].source, &text, &size, &err) != GK_OK) {
             fail_msg("%s", err.text);
         }
-        char storage[OPTIONS_MAX][160];
-        const char *options[OPTIONS_MAX + 4];
+        char storage[OPTIONS_MAX][160], folder[600];
+        const char *options[OPTIONS_MAX + 5];
         uint32_t used = 0;
         options[used++] = "-std=c++17";
         options[used++] = "--ptxas-options=-v";
         options[used++] = "-I" GK_SOURCE_DIR "/kernels/include";
+        /* What stands beside the source, as `#include "x"` finds it. */
+        const char *source = template_->launches[i].source, *slash = strrchr(source, '/');
+        (void)snprintf(folder, sizeof folder, "-I" GK_SOURCE_DIR "/kernels/%.*s",
+                       slash ? (int)(slash - source) : 0, source); /* paths are bounded */
+        options[used++] = folder;
         for (uint32_t j = 0; j < count && used < OPTIONS_MAX; j++) {
             (void)snprintf(storage[j], sizeof storage[j], "-D%s",
                            defines[j]); /* names are bounded */

@@ -61,8 +61,8 @@ static struct gk_emu_module *compile(const struct plan_run *run,
 {
     struct gk_err err;
     struct gk_emu_module *module = NULL;
-    char storage[OPTIONS_MAX][OPTION_SIZE], include[600], *text = NULL, *log = NULL;
-    const char *options[OPTIONS_MAX + 3];
+    char storage[OPTIONS_MAX][OPTION_SIZE], include[600], folder[600], *text = NULL, *log = NULL;
+    const char *options[OPTIONS_MAX + 4];
     uint32_t used = 0;
     size_t size = 0;
 
@@ -70,6 +70,11 @@ static struct gk_emu_module *compile(const struct plan_run *run,
     (void)snprintf(include, sizeof include, "-I%s/kernels/include", GK_SOURCE_DIR);
     options[used++] = "-std=c++17";
     options[used++] = include;
+    /* What stands beside the source, as `#include "x"` finds it. */
+    const char *source = launch->def->source, *slash = strrchr(source, '/');
+    (void)snprintf(folder, sizeof folder, "-I%s/kernels/%.*s", GK_SOURCE_DIR,
+                   slash ? (int)(slash - source) : 0, source);
+    options[used++] = folder;
     assert_true(launch->define_count <= OPTIONS_MAX);
     for (uint32_t i = 0; i < launch->define_count; i++) {
         int length = snprintf(storage[i], OPTION_SIZE, "-D%s", launch->defines[i]);
@@ -164,6 +169,11 @@ void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const c
                                    (uint64_t)plan->workspaces[i].bytes, BASE_ALIGN, &workspaces[i],
                                    &err),
                       err);
+            if (plan->workspaces[i].def->init != GK_WS_ANY) {
+                assert_ok(gk_emu_fill(run->emu, workspaces[i], (uint64_t)plan->workspaces[i].bytes,
+                                      "", 1, &err),
+                          err);
+            }
         }
     }
     for (uint32_t i = 0; i < plan->launch_count; i++) {
@@ -173,6 +183,14 @@ void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const c
     }
     for (uint32_t i = 0; i < plan->template_->workspace_count; i++) {
         if (workspaces[i]) {
+            if (plan->workspaces[i].def->init == GK_WS_ZERO_KEPT) {
+                const unsigned char *bytes = gk_emu_host_pointer(
+                    run->emu, workspaces[i], (uint64_t)plan->workspaces[i].bytes);
+                assert_non_null(bytes);
+                for (int64_t b = 0; b < plan->workspaces[i].bytes; b++) {
+                    assert_int_equal(bytes[b], 0);
+                }
+            }
             assert_ok(gk_emu_free(run->emu, workspaces[i], &err), err);
         }
     }

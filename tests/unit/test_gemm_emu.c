@@ -356,7 +356,18 @@ static void make_pairs(struct bench *bench, const struct gk_plan *plan, struct p
     free(claimed);
 }
 
-static void run_config(struct bench *bench, const struct gk_config *config,
+static const struct gk_template *template_of(const struct gk_config *config)
+{
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config->template_name) == 0) {
+            return &op->templates[i];
+        }
+    }
+    fail_msg("no template %s", config->template_name);
+    return NULL;
+}
+
+static void run_config(struct bench *bench, const struct gk_config *config, uint32_t tree,
                        enum gk_emu_schedule schedule)
 {
     struct gk_emu_options options = {.target = "sm_80", .schedule = schedule};
@@ -365,10 +376,10 @@ static void run_config(struct bench *bench, const struct gk_config *config,
     struct plan_run run;
     struct gk_err err;
     char what[600];
-    char *shown = gk_config_text(&bench->def.trees[0], config);
+    char *shown = gk_config_text(&bench->def.trees[tree], config);
     (void)snprintf(what, sizeof what, "%s %s", bench->problem.canonical, shown); /* cut is fine */
     free(shown);
-    if (gk_plan_render(op, &op->templates[0], &bench->problem, config, &dev, &plan, &err) !=
+    if (gk_plan_render(op, template_of(config), &bench->problem, config, &dev, &plan, &err) !=
         GK_OK) {
         fail_msg("%s: %s", what, err.text);
     }
@@ -434,11 +445,13 @@ static void sampled_configs(void **state)
     bench_init(&bench, PROBLEMS[index]);
     assert_ok(gk_space_create(&bench.def, &space, &err), err);
     assert_ok(gk_catalog_default(op, &bench.problem, &bench.def, &config, &tree, &err), err);
-    run_config(&bench, &config, GK_EMU_LATE);
+    run_config(&bench, &config, tree, GK_EMU_LATE);
     gk_prng_init(&prng, seed, index);
     for (uint64_t i = 0; i < configs; i++) {
-        gk_space_config(space, (uint32_t)gk_prng_below(&prng, gk_space_count(space)), &config);
-        run_config(&bench, &config, i % 2 ? GK_EMU_EARLY : GK_EMU_LATE);
+        uint32_t chosen = (uint32_t)gk_prng_below(&prng, gk_space_count(space));
+        gk_space_config(space, chosen, &config);
+        run_config(&bench, &config, (uint32_t)gk_space_tree_of(space, chosen),
+                   i % 2 ? GK_EMU_EARLY : GK_EMU_LATE);
     }
     gk_space_destroy(space);
     bench_fini(&bench);
@@ -493,7 +506,7 @@ static void refusals_are_named(void **state)
         {"gemm{\"K\":64,\"M\":64,\"N\":64,\"scale\":\"block128\"}", "scale_none"},
         {"gemm{\"K\":64,\"M\":64,\"N\":64,\"groups\":4}", "groups_one"},
         {"gemm{\"K\":64,\"M\":64,\"N\":64,\"act\":\"silu_gate\"}", "act_not_gated"},
-        {"gemm{\"K\":64,\"M\":64,\"N\":64,\"batch\":65536}", "batch_grid"},
+        {"gemm{\"K\":64,\"M\":64,\"N\":64,\"align\":2,\"batch\":65536}", "batch_grid"},
     };
     (void)state;
     for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
