@@ -42,6 +42,27 @@ bool kills_reached(struct worker *worker, const char *config_id, uint32_t limit)
     return false;
 }
 
+static void say_started(struct worker *worker, struct lease *lease)
+{
+    struct gk_json *body = gk_json_new_object();
+    if (body && gk_json_set_string(body, "phase", "run")) {
+        session_send(worker, GK_MSG_STARTED, lease->token, body);
+    } else {
+        gk_json_free(body);
+    }
+}
+
+/* From here on the time is the unit's. */
+static void begin_unit(struct bench *bench)
+{
+    struct lease *lease = bench->lease;
+    gk_process_deadline(bench->process, (uint64_t)lease->run_s * 1000);
+    if (!lease->started) {
+        lease->started = true;
+        say_started(bench->worker, lease);
+    }
+}
+
 static void executor_frame(void *context, const struct gk_json *json)
 {
     struct bench *bench = context;
@@ -51,7 +72,7 @@ static void executor_frame(void *context, const struct gk_json *json)
         bench->ready = true;
         bench->quick_deaths = 0;
         if (lease) { /* opening a device is no candidate's time */
-            gk_process_deadline(bench->process, (uint64_t)lease->run_s * 1000);
+            begin_unit(bench);
         }
         return;
     }
@@ -184,16 +205,6 @@ static struct lease *next_lease(struct bench *bench)
     return found;
 }
 
-static void say_started(struct worker *worker, struct lease *lease)
-{
-    struct gk_json *body = gk_json_new_object();
-    if (body && gk_json_set_string(body, "phase", "run")) {
-        session_send(worker, GK_MSG_STARTED, lease->token, body);
-    } else {
-        gk_json_free(body);
-    }
-}
-
 #define OPEN_MS 60000 /* to open a device: a driver that has to load itself takes seconds */
 
 /* Gives the bench's unit to its executor, which is started if there is none. */
@@ -207,8 +218,10 @@ static enum gk_status hand_over(struct bench *bench, struct gk_err *err)
         status = request ? gk_process_send(bench->process, request, err) : GK_NOMEM;
     }
     gk_json_free(request);
-    if (status == GK_OK) {
-        gk_process_deadline(bench->process, bench->ready ? (uint64_t)lease->run_s * 1000 : OPEN_MS);
+    if (status == GK_OK && bench->ready) {
+        begin_unit(bench);
+    } else if (status == GK_OK) {
+        gk_process_deadline(bench->process, OPEN_MS);
     }
     return status;
 }
@@ -245,7 +258,6 @@ void bench_advance(struct bench *bench)
     if (lease->state == LEASE_READY) {
         lease->state = LEASE_RUN;
         lease->begun_ms = uv_now(&worker->loop);
-        say_started(worker, lease);
     }
     session_credit(worker);
 }

@@ -96,6 +96,7 @@ struct lease {
     char *op, *problem;
     struct bundle *bundle;
     enum lease_state state;
+    bool started; /* the daemon was told that it runs */
     bool
         last_said; /* final round: what the last RESULT said of going on; time must not change it */
     struct compile_task *reference;
