@@ -12,6 +12,14 @@ bwrap --unshare-all --ro-bind / / true 2>/dev/null || exit 77
   finish "no bundle"
 }
 "$SRC/scripts/bundle" "$TMP/home" --build "$BUILD" >"$TMP/out" 2>&1 && bad "a folder that is no bundle was replaced"
+# The check of glibc can say no: a bundle for an older one.
+mkdir -p "$TMP/tree/scripts"
+ln -s "$SRC/kernels" "$SRC/schemas" "$SRC/examples" "$SRC/LICENSE" "$TMP/tree"
+cp -r "$SRC/scripts/lib" "$TMP/tree/scripts"
+sed 's/^glibc_newest=[0-9.]*/glibc_newest=2.17/' "$SRC/scripts/bundle" >"$TMP/tree/scripts/bundle"
+bash "$TMP/tree/scripts/bundle" "$TMP/old" --build "$BUILD" >"$TMP/out" 2>&1 && bad "a bundle for glibc 2.17 was made"
+grep -q 'needs glibc 2\.[0-9]*; at most 2\.17 is allowed' "$TMP/out" || bad "the glibc that is needed is not named: $(cat "$TMP/out")"
+[ ! -e "$TMP/old" ] && [ ! -e "$TMP/old.new" ] || bad "something was left of a bundle that failed"
 mkdir -p "$TMP/some where" # a blank in the path too
 mv "$TMP/made" "$TMP/some where/else"
 
