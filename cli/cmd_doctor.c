@@ -124,7 +124,7 @@ static void check_gpu(struct report *report, const struct gk_json *gpu, size_t i
     int64_t usual = gk_json_get_int(gpu, "power_default_w", -1);
     int64_t holder = gk_json_get_int(gpu, "holder", 0);
     struct gk_buf others = {0}, power = {0};
-    char name[24];
+    char name[32];
     (void)snprintf(name, sizeof name, "cuda:%zu", index);
     for (size_t i = 0; i < gk_json_count(processes); i++) {
         gk_buf_printf(&others, "%s%" PRId64, i ? ", " : "; in use by process ",
