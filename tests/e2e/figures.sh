@@ -39,8 +39,16 @@ if [ -n "${CUDA_HOME:-}" ] || [ -e /usr/local/cuda/include/cublasLt.h ]; then
   [ "$rc" = 0 ] || bad "peers ended with $rc: $(tail -n 20 "$TMP/said")"
   grep -qE '^\| 48 \| 64 \| 64 \|.* 12\.5 \| 500 \|' "$TMP/out4/figures.md" || bad "peers are not beside ours: $(grep '^| 48' "$TMP/out4/figures.md")"
 fi
+# The vendor's time, as a GPU's store gives it, and why there is none.
+sed -e '/"kind": "pick"/s/"vendor": null/"vendor": {"template": "vendor:cublaslt", "time_ns": 9000.0, "of_vendor": 1.1, "of_vendor_low": 1.05, "of_vendor_high": 1.2}/' \
+  -e '/"M": 48/s/"vendor": {[^}]*}/"vendor": {"template": "vendor:cublaslt", "reason": "load_error"}/' "$TMP/out3/figures.jsonl" >"$TMP/vendor.jsonl"
+"$SRC/scripts/results-table" "$TMP/vendor.jsonl" >"$TMP/vendor.md" || bad "results-table"
+grep -q '1\.100 (1\.050 to 1\.200)' "$TMP/vendor.md" || bad "the vendor's time is not in the table"
+grep -q '^| 48 .*none: load_error' "$TMP/vendor.md" || bad "why there is no vendor's time is not in the table"
+grep -q '^| \*\*all\*\* | 4 | 1\.100 | 1\.100 |' "$TMP/vendor.md" || bad "no mean: $(grep 'all' "$TMP/vendor.md")"
 "$SRC/scripts/gpu-figures" "$(dirname "$BIN")" "$TMP/state" "$TMP/o" 60 nothing >/dev/null 2>&1
 [ $? = 2 ] || bad "a part that there is not was accepted"
+mkdir "$TMP/out8"
 call 9 60 faults # kernels do not run there
 [ $? = 1 ] || bad "a part that failed did not fail the call"
 finish "five calls"
