@@ -1,8 +1,8 @@
 /*
  * gktune doctor: what this machine has and lacks, a line each: ok, warn or missing, with advice.
  *
- * Libraries are opened as the worker opens them, at run time; the two NVRTC calls are declared
- * here, so that no foreign header is needed. Nothing is started and nothing is written.
+ * The compiler and the GPUs are told by gktune-worker, which will need them. Nothing else is
+ * started and nothing is written.
  */
 #include "cli/command.h"
 #include "cli/gpus.h"
@@ -58,62 +58,20 @@ static void line(struct report *report, const char *name, enum mark mark, const 
     (void)gk_json_push(report->lines, json);
 }
 
-/* The path that a symbol's library was loaded from. */
-static const char *path_of(void *symbol)
+/* The compiler as a worker of this folder finds it: $GKTUNE_NVRTC, then the usual places. */
+static void check_nvrtc(struct report *report, const struct gk_json *nvrtc)
 {
-    Dl_info info;
-    return symbol && dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "?";
-}
-
-/* NVRTC: $GKTUNE_NVRTC, then the loader's path, then folders of toolkits. */
-static void *open_nvrtc(const struct gk_cli *cli)
-{
-    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
-    const char *folders[] = {NULL, NULL, "/usr/local/cuda/lib64",
-                             "/usr/local/cuda/targets/x86_64-linux/lib", "/opt/cuda/lib64"};
-    char home[2][4096];
-    void *library = cli->nvrtc_path ? dlopen(cli->nvrtc_path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (library) {
-        return library;
-    }
-    if (cli->cuda_home) {
-        (void)snprintf(home[0], sizeof home[0], "%s/lib64", cli->cuda_home);
-        (void)snprintf(home[1], sizeof home[1], "%s/targets/x86_64-linux/lib", cli->cuda_home);
-        folders[0] = home[0];
-        folders[1] = home[1];
-    }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(names) && !library; i++) {
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    }
-    for (size_t f = 0; f < GK_ARRAY_COUNT(folders); f++) {
-        for (size_t i = 0; folders[f] && i < GK_ARRAY_COUNT(names) && !library; i++) {
-            char path[4200];
-            (void)snprintf(path, sizeof path, "%s/%s", folders[f], names[i]);
-            library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        }
-    }
-    return library;
-}
-
-static void check_nvrtc(struct report *report)
-{
-    typedef int (*version_fn)(int *major, int *minor);
-    void *library = open_nvrtc(report->cli);
-    void *symbol = library ? dlsym(library, "nvrtcVersion") : NULL;
-    version_fn version = NULL;
-    if (symbol) {
-        memcpy(&version, &symbol, sizeof version);
-    }
+    const char *version = gk_json_get_string(nvrtc, "version", "");
     int major = 0, minor = 0;
-    if (!version || version(&major, &minor) != 0) {
+    if (sscanf(version, "%d.%d", &major, &minor) != 2) {
         line(report, "nvrtc", MARK_MISSING,
-             "Install a CUDA toolkit, or name the library by $GKTUNE_NVRTC or its toolkit by "
-             "$CUDA_HOME. No GPU is needed.",
-             "libnvrtc.so was not found: nothing can be compiled");
+             "Install a CUDA toolkit, or name the library or its folder by $GKTUNE_NVRTC, or the "
+             "toolkit by $CUDA_HOME. No GPU is needed.",
+             "nothing can be compiled: %s", gk_json_get_string(nvrtc, "why", "no answer"));
         return;
     }
     line(report, "nvrtc", major > 12 || (major == 12 && minor >= 3) ? MARK_OK : MARK_WARN,
-         "12.3 or newer is tested", "%d.%d, %s", major, minor, path_of(symbol));
+         "12.3 or newer is tested", "%s, %s", version, gk_json_get_string(nvrtc, "file", "?"));
 }
 
 /* "h200-132sm, 700 W of 700, vbios ..; cuda:0" and who else is there. */
@@ -152,27 +110,18 @@ static void check_gpu(struct report *report, const struct gk_json *gpu, size_t i
     gk_buf_fini(&power);
 }
 
-static void check_driver(struct report *report)
+static void check_driver(struct report *report, const struct gk_json *list)
 {
-    struct gk_json *list = NULL;
-    struct gk_err err = {0};
-    if (gk_gpus_list(report->cli->exe_dir, &list, &err) != GK_OK) {
-        line(report, "cuda driver", MARK_WARN, "Everything runs on the emulated device.", "%s",
-             err.text);
-        return;
-    }
     const struct gk_json *devices = gk_json_get(list, "devices");
-    const char *cuda = gk_json_get_string(list, "cuda", "");
     const char *nvml = gk_json_get_string(list, "nvml", "");
     if (gk_json_count(devices) == 0) {
         line(report, "cuda driver", MARK_WARN,
              "Without a GPU everything runs on the emulated device; times are modelled.", "%s",
              gk_json_get_string(list, "why", "no CUDA device"));
-        gk_json_free(list);
         return;
     }
-    line(report, "cuda driver", MARK_OK, NULL, "driver for CUDA %s, %s", cuda,
-         gk_json_get_string(list, "file", "?"));
+    line(report, "cuda driver", MARK_OK, NULL, "driver for CUDA %s, %s",
+         gk_json_get_string(list, "cuda", "?"), gk_json_get_string(list, "file", "?"));
     line(
         report, "nvml", *nvml ? MARK_OK : MARK_WARN,
         "Clocks, power and throttling are then not known. libnvidia-ml.so.1 comes with the driver.",
@@ -181,6 +130,20 @@ static void check_driver(struct report *report)
     for (size_t i = 0; i < gk_json_count(devices); i++) {
         check_gpu(report, gk_json_at(devices, i), i);
     }
+}
+
+/* What gktune-worker finds: it is the program that will need it. */
+static void check_worker_tools(struct report *report)
+{
+    struct gk_json *list = NULL;
+    struct gk_err err = {0};
+    if (gk_gpus_list(report->cli->exe_dir, &list, &err) != GK_OK) {
+        line(report, "cuda", MARK_WARN, "Neither the compiler nor the driver could be asked for.",
+             "%s", err.text);
+        return;
+    }
+    check_nvrtc(report, gk_json_get(list, "nvrtc"));
+    check_driver(report, list);
     gk_json_free(list);
 }
 
@@ -327,8 +290,7 @@ static void check_limits(struct report *report)
 enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err)
 {
     struct report report = {.cli = cli, .lines = cli->json ? gk_json_new_array() : NULL};
-    check_nvrtc(&report);
-    check_driver(&report);
+    check_worker_tools(&report);
     check_sqlite(&report);
     check_program(&report, "gktuned");
     check_program(&report, "gktune-worker");

@@ -26,9 +26,7 @@ struct gk_cli {
     const struct gk_catalog *catalog;
     struct gk_catalog *owned_catalog;
     bool catalog_tried;
-    const char *connect;    /* --connect or $GKTUNE_CONNECT; NULL */
-    const char *cuda_home;  /* $CUDA_HOME; NULL */
-    const char *nvrtc_path; /* $GKTUNE_NVRTC; NULL */
+    const char *connect; /* --connect or $GKTUNE_CONNECT; NULL */
     struct gk_clock clock;
     bool json;
     bool color;        /* stderr is a terminal and NO_COLOR is not set */

@@ -88,8 +88,6 @@ static enum gk_status prepare(struct gk_cli *cli, struct gk_err *err)
     if (!cli->connect) {
         cli->connect = env("GKTUNE_CONNECT");
     }
-    cli->cuda_home = env("CUDA_HOME");
-    cli->nvrtc_path = env("GKTUNE_NVRTC");
     if (gk_options_get(&cli->options, "key") || env("GKTUNE_KEY")) {
         return gk_fail(err, GK_UNSUPPORTED, "--key: this version connects over ipc without keys");
     }

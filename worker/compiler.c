@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/buf.h"
 
@@ -79,6 +80,28 @@ static void try_folder(struct search *search, const char *folder, const char *be
     }
 }
 
+/* What the user named: the library, or a folder that holds it: of a toolkit, of a wheel (as
+ * site-packages/nvidia/cu13), or the folder of all wheels. */
+static void try_given(struct search *search, const char *given)
+{
+    static const char *const below[] = {"",
+                                        "/lib",
+                                        "/lib64",
+                                        "/targets/*/lib",
+                                        "/cu*/lib",
+                                        "/cuda_nvrtc/lib",
+                                        "/nvidia/cu*/lib",
+                                        "/nvidia/cuda_nvrtc/lib"};
+    struct stat info;
+    if (stat(given, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        try_file(search, given);
+        return;
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(below); i++) {
+        try_folder(search, given, below[i]);
+    }
+}
+
 static void search_everywhere(struct search *search, const struct gk_compiler_places *places)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
@@ -86,12 +109,14 @@ static void search_everywhere(struct search *search, const struct gk_compiler_pl
         "/usr/local/cuda/lib64", "/usr/local/cuda*/lib64",    "/usr/local/cuda*/targets/*/lib",
         "/opt/cuda/lib64",       "/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
     if (places->file) {
-        try_file(search, places->file);
+        try_given(search, places->file);
         return;
     }
     try_folder(search, places->virtual_env, "/lib/python3*/site-packages/nvidia/cu*/lib");
     try_folder(search, places->virtual_env, "/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib");
     try_folder(search, places->cuda_home, "/lib64");
+    try_folder(search, places->cuda_home, "/lib");
+    try_folder(search, places->cuda_home, "/targets/*/lib");
     for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
         try_file(search, names[i]);
     }
@@ -168,7 +193,8 @@ enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
         status =
             gk_fail(err, GK_MISSING,
                     "NVRTC (libnvrtc.so) was not found; looked for %s. Set GKTUNE_NVRTC to the "
-                    "library or CUDA_HOME to the toolkit, or install the wheel nvidia-cuda-nvrtc",
+                    "library or its folder, or CUDA_HOME to the toolkit, or install the wheel "
+                    "nvidia-cuda-nvrtc",
                     gk_buf_text(&search.tried));
         goto out;
     }

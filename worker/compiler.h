@@ -41,7 +41,8 @@ struct gk_compile_output {
 
 /* Where NVRTC may be. All borrowed; NULL where unknown. Mains read them from the environment. */
 struct gk_compiler_places {
-    const char *file;        /* $GKTUNE_NVRTC: the library itself, then nothing else is tried */
+    const char *file; /* $GKTUNE_NVRTC: the library, or a folder that holds it (of a toolkit or a
+                         Python package); then nothing else is tried */
     const char *cuda_home;   /* $CUDA_HOME */
     const char *virtual_env; /* $VIRTUAL_ENV: wheels keep it in site-packages/nvidia */
     const char *home;        /* $HOME: ~/.local holds wheels too */

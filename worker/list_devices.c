@@ -53,7 +53,27 @@ static struct gk_json *describe(const struct gk_device_props *props, char nvml_d
     return json;
 }
 
-struct gk_json *gk_list_devices(void)
+static struct gk_json *describe_compiler(const struct gk_compiler_places *places)
+{
+    struct gk_json *json = gk_json_new_object();
+    struct gk_compiler *compiler = NULL;
+    struct gk_err err = {0};
+    bool good = json != NULL;
+    if (good && gk_compiler_open(places, &compiler, &err) == GK_OK) {
+        good = gk_json_set_string(json, "version", gk_compiler_version(compiler)) &&
+               gk_json_set_string(json, "file", gk_compiler_path(compiler));
+        gk_compiler_close(compiler);
+    } else if (good) {
+        good = gk_json_set_string(json, "why", err.text);
+    }
+    if (!good) {
+        gk_json_free(json);
+        return NULL;
+    }
+    return json;
+}
+
+struct gk_json *gk_list_devices(const struct gk_compiler_places *compilers)
 {
     struct gk_device_props *all = calloc(GK_CUDA_GPUS_MAX, sizeof *all);
     struct gk_json *json = gk_json_new_object(), *devices = gk_json_new_array();
@@ -73,7 +93,9 @@ struct gk_json *gk_list_devices(void)
         good = gk_json_push(devices, describe(&all[i], nvml_driver));
     }
     good = good && set_text(json, "cuda", version_text) && set_text(json, "file", path) &&
-           set_text(json, "why", count > 0 ? "" : err.text) && set_text(json, "nvml", nvml_driver);
+           set_text(json, "why", count > 0 ? "" : err.text) &&
+           set_text(json, "nvml", nvml_driver) &&
+           gk_json_set(json, "nvrtc", describe_compiler(compilers));
     if (good) {
         good = gk_json_set(json, "devices", devices);
         devices = NULL;

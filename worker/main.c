@@ -223,6 +223,12 @@ static const char *find_bwrap(void)
     return NULL;
 }
 
+static struct gk_compiler_places compiler_places(void)
+{
+    return (struct gk_compiler_places){getenv("GKTUNE_NVRTC"), getenv("CUDA_HOME"),
+                                       getenv("VIRTUAL_ENV"), getenv("HOME")};
+}
+
 static enum gk_status run(struct arguments *arguments, struct gk_err *err)
 {
     struct gk_worker_options *options = &arguments->options;
@@ -246,8 +252,7 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
         options->program = program;
         options->bwrap = find_bwrap();
         options->build = BUILD;
-        options->places = (struct gk_compiler_places){getenv("GKTUNE_NVRTC"), getenv("CUDA_HOME"),
-                                                      getenv("VIRTUAL_ENV"), getenv("HOME")};
+        options->places = compiler_places();
         options->log = write_log;
         options->ready = write_ready;
         if (options->compile_processes == 0) {
@@ -289,7 +294,8 @@ static int run_child(const struct arguments *arguments)
 
 static int list_devices(void)
 {
-    struct gk_json *json = gk_list_devices();
+    const struct gk_compiler_places places = compiler_places();
+    struct gk_json *json = gk_list_devices(&places);
     char *text = json ? gk_json_text(json) : NULL;
     bool good = text && printf("%s\n", text) > 0 && fflush(stdout) == 0;
     free(text);
