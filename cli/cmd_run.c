@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#define GPU_START_NS UINT64_C(60000000000) /* a driver that has to load itself takes seconds */
+
 static volatile sig_atomic_t interrupts;
 
 static void on_interrupt(int number)
@@ -42,6 +44,7 @@ struct run {
     struct gk_follow follow;
     struct gk_progress progress;
     int64_t job;
+    bool has_crew;
     bool finish_asked;
     bool disk_told; /* that the disk is full was said, and room was not seen since */
 };
@@ -109,12 +112,52 @@ static enum gk_status on_event(void *context, const struct gk_json *event, struc
     return GK_OK;
 }
 
+static enum gk_status start_crew(struct run *run, const struct gk_request *request,
+                                 struct gk_err *err)
+{
+    run->has_crew = true;
+    gk_progress_init(&run->progress, run->cli);
+    return gk_crew_start(&run->crew, run->cli, run->client, request, &run->progress, err);
+}
+
+static void end_crew(struct run *run)
+{
+    if (run->has_crew) {
+        gk_progress_end(&run->progress);
+        gk_crew_stop(&run->crew);
+    }
+    run->has_crew = false;
+}
+
+/* What a GPU is only its worker knows, so it has to be there when the job is submitted. Others are
+ * known by name: there nothing is started before the daemon has taken the job. */
+static enum gk_status start_gpus(struct run *run, const struct gk_request *request,
+                                 struct gk_err *err)
+{
+    bool wanted = false, ready = false;
+    for (uint32_t i = 0; i < request->device_count; i++) {
+        wanted = wanted || strncmp(request->devices[i], "cuda", 4) == 0;
+    }
+    enum gk_status status = wanted ? start_crew(run, request, err) : GK_OK;
+    uint64_t begin = run->cli->clock.monotonic_ns(run->cli->clock.context);
+    while (wanted && status == GK_OK && !ready) {
+        uint64_t waited = run->cli->clock.monotonic_ns(run->cli->clock.context) - begin;
+        if (interrupts > 0) {
+            return gk_fail(err, GK_CANCELLED, "stopped; nothing was stored");
+        }
+        if (waited > GPU_START_NS) {
+            return gk_fail(err, GK_TIMEOUT, "gktune-worker did not open its GPU within %d s",
+                           (int)(GPU_START_NS / 1000000000));
+        }
+        status = gk_crew_ready(&run->crew, &ready, err);
+    }
+    return status;
+}
+
 static enum gk_status follow_job(struct run *run, const struct gk_request *request,
                                  struct gk_err *err)
 {
-    gk_progress_init(&run->progress, run->cli);
-    enum gk_status status =
-        gk_crew_start(&run->crew, run->cli, run->client, request, &run->progress, err);
+    enum gk_status status = run->has_crew ? GK_OK : start_crew(run, request, err);
     if (status == GK_OK) {
         run->follow = (struct gk_follow){.client = run->client,
                                          .job = run->job,
@@ -125,8 +168,7 @@ static enum gk_status follow_job(struct run *run, const struct gk_request *reque
                                          .context = run};
         status = gk_follow(&run->follow, err);
     }
-    gk_progress_end(&run->progress);
-    gk_crew_stop(&run->crew);
+    end_crew(run);
     return status;
 }
 
@@ -190,6 +232,9 @@ enum gk_status gk_cmd_run(struct gk_cli *cli, struct gk_err *err)
     catch_interrupts();
     status = gk_client_open(cli, &run.client, err);
     if (status == GK_OK) {
+        status = start_gpus(&run, &request, err);
+    }
+    if (status == GK_OK) {
         status = gk_request_submit(&request, run.client, &run.job, err);
     }
     cli->catalog = request.catalog;
@@ -197,6 +242,7 @@ enum gk_status gk_cmd_run(struct gk_cli *cli, struct gk_err *err)
         status = run_stored(&run, &request, err);
     }
     cli->catalog = NULL;
+    end_crew(&run);
     gk_client_close(run.client);
     gk_request_fini(&request);
     return status;

@@ -9,6 +9,7 @@
 #define DEATHS_MAX     8 /* in a row without a trial between them */
 #define BACKOFF_MAX_MS 5000
 #define STOP_MS        5000
+#define READY_MS       100 /* between two looks at the list of workers */
 
 static uint64_t now_ms(const struct gk_crew *crew)
 {
@@ -96,6 +97,32 @@ enum gk_status gk_crew_start(struct gk_crew *crew, struct gk_cli *cli, struct gk
         status = start_worker(crew, err);
     }
     return status;
+}
+
+enum gk_status gk_crew_ready(struct gk_crew *crew, bool *ready_out, struct gk_err *err)
+{
+    bool ready = true;
+    for (uint32_t i = 0; i < crew->device_count && ready; i++) {
+        struct served served = {.device = crew->devices[i]};
+        enum gk_status status = gk_client_pages(crew->client, "workers", gk_json_new_object(),
+                                                "workers", look_for, &served, err);
+        if (status != GK_OK) {
+            return status;
+        }
+        ready = served.found;
+    }
+    *ready_out = ready;
+    if (!ready && gk_child_ended(&crew->worker, READY_MS)) {
+        struct gk_buf words = {0};
+        char ending[64];
+        gk_child_ending(&crew->worker, ending);
+        gk_child_last_words(&crew->worker, &words);
+        enum gk_status status = gk_fail(err, GK_UNSUPPORTED, "gktune-worker ended (%s): %s", ending,
+                                        gk_buf_text(&words));
+        gk_buf_fini(&words);
+        return status;
+    }
+    return GK_OK;
 }
 
 static enum gk_status note_death(struct gk_crew *crew, int64_t done, struct gk_err *err)

@@ -27,6 +27,9 @@ struct gk_crew {
 enum gk_status gk_crew_start(struct gk_crew *crew, struct gk_cli *cli, struct gk_client *client,
                              const struct gk_request *request, struct gk_progress *progress,
                              struct gk_err *err);
+/* *ready_out: every device that ours serves is connected to the daemon. Waits up to 100 ms for
+ * that; an error when the worker ended instead, with its last words. */
+enum gk_status gk_crew_ready(struct gk_crew *crew, bool *ready_out, struct gk_err *err);
 /* Restarts a dead worker; done is the number of trials done so far. GK_INTERNAL when it dies again
  * and again without any progress. */
 enum gk_status gk_crew_tick(struct gk_crew *crew, int64_t done, struct gk_err *err);
