@@ -3,7 +3,7 @@ gk_test(test_backup SOURCES ${CMAKE_SOURCE_DIR}/tests/support/sample_trials.c LI
 gk_test(test_core_path SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_measured SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_daemon_e2e LIBS gk_link gk_catalog TIMEOUT 180)
-add_dependencies(test_daemon_e2e gktuned)
+add_dependencies(test_daemon_e2e gktuned gktune)
 
 # Every message that the core and the scripted parties exchanged is what the schema says; wrong ones are refused.
 set_tests_properties(test_core_path PROPERTIES FIXTURES_SETUP written_messages)

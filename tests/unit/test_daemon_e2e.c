@@ -27,6 +27,7 @@ extern char **environ;
 static char folder[64];
 static char endpoint[128];
 static struct gk_catalog *catalog;
+static bool is_gpu; /* the scripted worker claims to have an H200 */
 
 struct daemon {
     pid_t pid;
@@ -197,7 +198,7 @@ static struct gk_json *submit_body(const char *id, const struct gk_bundle *bundl
                    *archs = gk_json_new_array();
     struct gk_json *budget = gk_json_new_object();
     assert_true(gk_json_push(problems, gk_json_new_string("scale{\"N\":4096}")));
-    assert_true(gk_json_push(archs, gk_json_new_string("emu-sm_80")));
+    assert_true(gk_json_push(archs, gk_json_new_string(is_gpu ? "sm_90a" : "emu-sm_80")));
     assert_true(gk_json_set_int(budget, "trials", TRIALS));
     assert_true(gk_json_set_string(body, "submit_id", id) &&
                 gk_json_set(body, "problems", problems) && gk_json_set(body, "archs", archs) &&
@@ -237,7 +238,15 @@ static void hello(struct party *worker)
 {
     struct gk_json *body = gk_json_new_object(), *devices = gk_json_new_array();
     struct gk_device_props props;
-    assert_int_equal(gk_device_props_builtin("emu:sm_80", &props, NULL), GK_OK);
+    assert_int_equal(gk_device_props_builtin(is_gpu ? "emu:sm_90a" : "emu:sm_80", &props, NULL),
+                     GK_OK);
+    if (is_gpu) {
+        (void)snprintf(props.device, sizeof props.device, "cuda:0");
+        (void)snprintf(props.arch, sizeof props.arch, "sm_90a");
+        (void)snprintf(props.gpu, sizeof props.gpu, "h200-132sm");
+        props.modelled = false;
+        props.sms = 132;
+    }
     assert_true(gk_json_push(devices, gk_device_props_to_json(&props)));
     assert_true(
         gk_json_set_int(body, "version_min", 1) && gk_json_set_int(body, "version_max", 1) &&
@@ -271,7 +280,7 @@ static struct gk_json *result_of(const struct gk_json *lease, int64_t pass)
     }
     struct gk_record record;
     gk_record_init(&record);
-    record.modelled = true;
+    record.modelled = !is_gpu;
     record.stage = GK_STAGE_DONE;
     record.time_ns = 1000.0 + (double)gk_json_get_int(lease, "trial", 0);
     assert_true(gk_json_set(body, "record", gk_record_to_json(&record)));
@@ -480,6 +489,62 @@ static void test_kill_nine(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static char *run_and_read(char *const argv[], const char *file)
+{
+    pid_t pid;
+    int status = 0;
+    char *text = NULL;
+    size_t size = 0;
+    struct gk_err err = {0};
+    assert_int_equal(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    char *path = gk_asprintf("%s/x/%s", folder, file);
+    if (gk_file_load(path, 1 << 20, &text, &size, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    free(path);
+    return text;
+}
+
+/* A store that knows a GPU exports for it on a machine that has none: the limits of the device are
+ * those that it had, not those of a built-in one. */
+static void test_export_of_a_gpu(void **state)
+{
+    (void)state;
+    is_gpu = true;
+    struct daemon daemon = start_daemon(false);
+    struct party client, worker;
+    struct seen seen = {0};
+    party_open(&client);
+    party_open(&worker);
+    int64_t job = submit(&client, "gpu");
+    hello(&worker);
+    serve(&worker, &seen, 1000);
+    wait_end(&client, job);
+    party_close(&worker);
+    party_close(&client);
+    char program[] = GK_BIN_DIR "/gktune", verb[] = "export", op[] = "scale", arch[] = "--arch",
+         arch_name[] = "sm_90a", gpu[] = "--gpu", gpu_name[] = "h200-132sm", format[] = "--format",
+         header[] = "header", out[] = "--out", flag[] = "--state";
+    char *to = gk_asprintf("%s/x", folder);
+    char *argv[] = {program, verb,   op,  arch, arch_name, gpu,    gpu_name,
+                    format,  header, out, to,   flag,      folder, NULL};
+    char *text = run_and_read(argv, "gk_scale_sm_90a.h");
+    assert_non_null(strstr(text, "\"h200-132sm\""));
+    assert_non_null(strstr(text, "132"));
+    assert_null(strstr(text, "EMULATED"));
+    free(text);
+    text = run_and_read(argv, "gk_scale_sm_90a.evidence.json");
+    assert_non_null(strstr(text, "\"sms\": 132"));
+    free(text);
+    free(to);
+    assert_int_equal(kill(daemon.pid, SIGTERM), 0);
+    int status = wait_daemon(&daemon);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    is_gpu = false;
+}
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a known signal */
@@ -487,6 +552,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_submit_to_pick, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_second_daemon, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_kill_nine, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_export_of_a_gpu, make_folder, drop_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
