@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# GPUs as programs see them, over doubles of the driver and of NVML: listed, shown, locked, looked for; and a compiler
+# in a Python package's folder.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+BUILD=${3:?build folder}
+export GKTUNE_CUDA=$BUILD/tests/fake_gpu/libfake_cuda.so GKTUNE_NVML=$BUILD/tests/fake_gpu/libfake_nvml.so
+[ -e "$GKTUNE_CUDA" ] || bad "no double of the driver at $GKTUNE_CUDA"
+uuid=GPU-00112233-4455-6677-8899-aabbccddee00
+other=${uuid%0}1
+
+FAKE_CUDA_DEVICES=2 "$BIN/gktune-worker" --list-devices >"$TMP/list" 2>"$TMP/err" || bad "list: $(cat "$TMP/err")"
+python3 - "$TMP/list" $uuid <<'PY' || bad "what the list holds: $(cat "$TMP/list")"
+import json, sys
+what = json.load(open(sys.argv[1]))
+one, two = what["devices"]
+assert what["cuda"] == "13.0" and what["nvml"] == "580.65.06" and what["why"] is None, what
+assert one["uuid"] == sys.argv[2] and one["device"] == "cuda:" + one["uuid"] and two["uuid"] != one["uuid"], what
+assert one["gpu"] == "h200-132sm" and one["target"] == "sm_90a" and not one["modelled"], one
+assert one["power_limit_w"] == 700 and one["processes"] == [4242] and one["holder"] == 0, one
+PY
+FAKE_NVML_LIMIT_MW=450000 "$BIN/gktune-worker" --list-devices | grep -q '"gpu":"h200-132sm-450w"' ||
+  bad "another power limit is another key"
+GKTUNE_NVML=/nowhere "$BIN/gktune-worker" --list-devices | grep -q '"processes":null' || bad "nothing known is not none"
+
+# None: every command that wants one says why.
+FAKE_CUDA_DEVICES=0 "$BIN/gktune-worker" --connect "ipc://$TMP/none" >"$TMP/out" 2>"$TMP/err" && bad "a worker without a GPU"
+grep -q 'CUDA_ERROR_NO_DEVICE' "$TMP/err" || bad "why there is no GPU: $(cat "$TMP/err")"
+GKTUNE_CUDA=/nowhere/libcuda.so.1 "$BIN/gktune" doctor >"$TMP/out" 2>/dev/null
+grep -q '^warn *cuda driver.*/nowhere/libcuda.so.1' "$TMP/out" || bad "doctor without a driver: $(cat "$TMP/out")"
+printf '{"op":"gemm","shapes":[{"M":16,"N":64,"K":64}]}' >"$TMP/shapes.json"
+"$BIN/gktune" run gemm --shapes "$TMP/shapes.json" --device cuda:1 >"$TMP/out" 2>"$TMP/err"
+[ $? = 2 ] || bad "a device that is not there"
+grep -q "cuda:0 to cuda:0 (cuda:0 is cuda:$uuid)" "$TMP/err" || bad "which devices there are: $(cat "$TMP/err")"
+[ -e "$GKTUNE_STATE/store.db" ] && bad "a refused device left a store"
+
+# One worker a GPU, until it is gone.
+mkfifo "$TMP/stdin"
+exec {hold}<>"$TMP/stdin"
+"$BIN/gktune-worker" --private --connect "ipc://$TMP/none" --spool "$TMP/a" --device cuda:0 <"$TMP/stdin" 2>"$TMP/first" &
+first=$!
+children+=("$first")
+held() { "$BIN/gktune" doctor 2>/dev/null | grep -q "^ok *cuda:0 .*held by a gktune-worker, process $first"; }
+eventually 20 held || bad "doctor does not name the holder: $("$BIN/gktune" doctor 2>/dev/null | grep cuda:0) $(cat "$TMP/first")"
+"$BIN/gktune-worker" --connect "ipc://$TMP/none" --spool "$TMP/b" --device "cuda:$uuid" >"$TMP/out" 2>"$TMP/err" && bad "two workers on one GPU"
+grep -q "$uuid is held by process $first" "$TMP/err" || bad "who holds it: $(cat "$TMP/err")"
+FAKE_CUDA_DEVICES=2 "$BIN/gktune-worker" --list-devices | grep -q "\"device\":\"cuda:$other\".*\"holder\":0" || bad "the other GPU is free"
+"$BIN/gktune" run gemm --shapes "$TMP/shapes.json" >"$TMP/out" 2>"$TMP/err" && bad "a run on a held GPU"
+grep -q "is held by process $first" "$TMP/err" || bad "a run on a held GPU says so: $(cat "$TMP/err")"
+"$BIN/gktune" jobs --all 2>/dev/null | grep -q gemm && bad "a run that had no GPU left a job"
+kill -9 "$first"
+wait "$first" 2>/dev/null
+free() { "$BIN/gktune-worker" --list-devices | grep -q '"holder":0'; }
+eventually 20 free || bad "a worker that was killed holds its GPU"
+
+# NVRTC: a folder of a Python package, or the folder of all of them; every place is listed.
+nvrtc=$("$BIN/gktune" doctor 2>/dev/null | sed -n 's/^ok *nvrtc *[0-9.]*, //p')
+if [ -n "$nvrtc" ]; then
+  mkdir -p "$TMP/site/nvidia/cu13/lib"
+  ln -s "$nvrtc" "$(dirname "$nvrtc")"/libnvrtc-builtins.so.* "$TMP/site/nvidia/cu13/lib/"
+  for folder in "$TMP/site" "$TMP/site/nvidia" "$TMP/site/nvidia/cu13" "$TMP/site/nvidia/cu13/lib"; do
+    GKTUNE_NVRTC=$folder "$BIN/gktune" doctor 2>/dev/null | grep -q '^ok *nvrtc' || bad "NVRTC in $folder"
+  done
+fi
+mkdir "$TMP/empty"
+GKTUNE_NVRTC=$TMP/empty "$BIN/gktune" doctor 2>/dev/null | grep '^missing *nvrtc' | grep -q "$TMP/empty/nvidia/cuda_nvrtc/lib" ||
+  bad "the places that were tried are not listed"
+finish "GPUs"
