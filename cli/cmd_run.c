@@ -129,8 +129,8 @@ static void end_crew(struct run *run)
     run->has_crew = false;
 }
 
-/* What a GPU is only its worker knows, so it has to be there when the job is submitted. Others are
- * known by name: there nothing is started before the daemon has taken the job. */
+/* A GPU that somebody holds, or whose driver hangs, is told before anything is stored. Other
+ * devices are always to be had: for them nothing is started before the daemon has taken the job. */
 static enum gk_status start_gpus(struct run *run, const struct gk_request *request,
                                  struct gk_err *err)
 {

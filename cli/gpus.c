@@ -33,32 +33,30 @@ static const char *name_at(const struct gk_json *devices, size_t index)
     return gk_json_get_string(gk_json_at(devices, index), "device", "");
 }
 
-/* The list of devices, empty with the reason where there is none. */
-static struct gk_json *list_devices(const char *exe_dir, const struct gk_json **devices_out,
-                                    char why[256])
+/* The list of devices, empty with the reason where there is none; lent. Asked for once a command: a
+ * driver needs a second to start, and no GPU comes or goes meanwhile that a worker would not
+ * notice.
+ */
+static const struct gk_json *list_devices(const char *exe_dir, char why[256])
 {
-    struct gk_json *list = NULL;
+    static struct gk_json *list;
     struct gk_err err = {0};
-    *devices_out = NULL;
-    if (gk_gpus_list(exe_dir, &list, &err) != GK_OK) {
+    if (!list && gk_gpus_list(exe_dir, &list, &err) != GK_OK) {
         (void)snprintf(why, 256, "%.250s", err.text);
         return NULL;
     }
-    *devices_out = gk_json_get(list, "devices");
     (void)snprintf(why, 256, "%.250s", gk_json_get_string(list, "why", "no CUDA device"));
-    return list;
+    return gk_json_get(list, "devices");
 }
 
 uint32_t gk_gpus_all(const char *exe_dir, char names_out[][64], uint32_t max, char why_out[256])
 {
-    const struct gk_json *devices = NULL;
-    struct gk_json *list = list_devices(exe_dir, &devices, why_out);
+    const struct gk_json *devices = list_devices(exe_dir, why_out);
     uint32_t count = 0;
     while (count < max && count < gk_json_count(devices)) {
         (void)snprintf(names_out[count], 64, "%s", name_at(devices, count));
         count++;
     }
-    gk_json_free(list);
     return count;
 }
 
@@ -83,8 +81,7 @@ enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_o
                             struct gk_err *err)
 {
     char why[256] = "";
-    const struct gk_json *devices = NULL;
-    struct gk_json *list = list_devices(exe_dir, &devices, why);
+    const struct gk_json *devices = list_devices(exe_dir, why);
     size_t count = gk_json_count(devices), index = index_of(devices, device);
     enum gk_status status = GK_OK;
     if (index < count) {
@@ -97,15 +94,14 @@ enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_o
         status =
             gk_fail(err, GK_UNSUPPORTED, "device '%s': %s; emu and mock need none", device, why);
     }
-    gk_json_free(list);
     return status;
 }
 
 struct gk_json *gk_gpus_row(const char *exe_dir, const char *name)
 {
     char why[256];
-    const struct gk_json *devices = NULL;
-    struct gk_json *list = list_devices(exe_dir, &devices, why), *row = NULL;
+    const struct gk_json *devices = list_devices(exe_dir, why);
+    struct gk_json *row = NULL;
     size_t count = gk_json_count(devices), index = index_of(devices, name);
     if (index < count) {
         const struct gk_json *device = gk_json_at(devices, index);
@@ -117,6 +113,5 @@ struct gk_json *gk_gpus_row(const char *exe_dir, const char *name)
             row = NULL;
         }
     }
-    gk_json_free(list);
     return row;
 }
