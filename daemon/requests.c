@@ -485,6 +485,50 @@ static enum gk_status verb_workers(struct request *r, struct gk_err *err)
     return merge(r, page, status, err);
 }
 
+/* Whole blob, owned by the caller. */
+static enum gk_status whole_blob(struct gk_core *core, const struct gk_hash *hash,
+                                 struct gk_buf *out, struct gk_err *err)
+{
+    int64_t size = 0;
+    enum gk_status status = GK_OK;
+    do {
+        char *bytes = NULL;
+        size_t count = 0;
+        status = core->files.get(core->files.context, hash, (int64_t)out->size, &bytes, &count,
+                                 &size, err);
+        if (status == GK_OK) {
+            gk_buf_add(out, bytes, count);
+            status = count == 0 && (int64_t)out->size < size
+                         ? gk_fail(err, GK_CORRUPT, "a blob ends before its size")
+                         : gk_buf_status(out, err);
+        }
+        free(bytes);
+    } while (status == GK_OK && (int64_t)out->size < size);
+    return status;
+}
+
+/* What picks and open jobs stand on travels with the store. A file that is not here any more (a
+ * store that lost its blobs) is left out: who submits again brings it. */
+static enum gk_status backup_files(struct gk_core *core, const char *path, struct gk_err *err)
+{
+    struct gk_json *rows = NULL;
+    enum gk_status status = gk_db_files_needed(core->db, &rows, err);
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        struct gk_hash hash;
+        struct gk_buf bytes = {0};
+        if (gk_hash_from_hex(gk_json_get_string(gk_json_at(rows, i), "hash", ""), &hash) &&
+            core->files.has(core->files.context, &hash)) {
+            status = whole_blob(core, &hash, &bytes, err);
+            if (status == GK_OK) {
+                status = gk_db_backup_file(path, gk_buf_text(&bytes), bytes.size, err);
+            }
+        }
+        gk_buf_fini(&bytes);
+    }
+    gk_json_free(rows);
+    return status;
+}
+
 static enum gk_status verb_db(struct request *r, struct gk_err *err)
 {
     const char *action = gk_json_get_string(r->body, "action", ""),
@@ -512,6 +556,9 @@ static enum gk_status verb_db(struct request *r, struct gk_err *err)
         struct gk_err why = {0};
         status =
             gk_db_backup(r->core->db, path, gk_json_get_bool(r->body, "no_samples", false), &why);
+        if (status == GK_OK) {
+            status = backup_files(r->core, path, &why);
+        }
         /* What fails there is the target's disk, not the store's. */
         return status == GK_OK
                    ? GK_OK

@@ -23,6 +23,7 @@
 #include "daemon/http.h"
 #include "daemon/lock.h"
 
+#define PIECE_BYTES        (256u << 10) /* of a file that came with a backup */
 #define MESSAGES_A_TICK    256
 #define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
 #define STORE_RETRY_NS     UINT64_C(1000000000) /* between two tries while the disk is full */
@@ -327,6 +328,22 @@ static enum gk_status start_handles(struct shell *shell, struct gk_err *err)
     return status;
 }
 
+/* A file that came with a backup. */
+static enum gk_status take_file(void *context, const void *bytes, size_t size, struct gk_err *err)
+{
+    struct gk_core_files files = gk_blobs_files(context);
+    struct gk_hash hash = gk_hash_bytes(bytes, size);
+    enum gk_status status = GK_OK;
+    size_t at = 0;
+    do {
+        size_t piece = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+        status = files.put(files.context, &hash, (int64_t)at, (int64_t)size,
+                           (const char *)bytes + at, piece, err);
+        at += piece;
+    } while (status == GK_OK && at < size);
+    return status;
+}
+
 static enum gk_status start(struct shell *shell, struct gk_err *err)
 {
     const struct gk_shell_options *options = shell->options;
@@ -339,6 +356,9 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
     }
     if (status == GK_OK) {
         status = gk_blobs_create(options->state_dir, &shell->blobs, err);
+    }
+    if (status == GK_OK) {
+        status = gk_db_files_out(shell->db, take_file, shell->blobs, err);
     }
     if (status == GK_OK) {
         status = make_core(shell, err);

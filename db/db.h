@@ -190,6 +190,17 @@ enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct
  * samples and passes, and packed: some 110 bytes a trial; opening it makes a whole store of it. */
 enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
                             struct gk_err *err);
+/* Hashes of the files that picks and open jobs stand on: [{hash}]. */
+enum gk_status gk_db_files_needed(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
+/* Puts a file into a backup that was just made, so that an export needs nothing else. */
+enum gk_status gk_db_backup_file(const char *path, const void *bytes, size_t size,
+                                 struct gk_err *err);
+/* Hands out the files that came with a backup, once: each is gone from the store when `put` has
+ * taken it. Before anything else is done with the store. */
+enum gk_status gk_db_files_out(struct gk_db *db,
+                               enum gk_status (*put)(void *context, const void *bytes, size_t size,
+                                                     struct gk_err *err),
+                               void *context, struct gk_err *err);
 /* Makes a store of a backup: checks it and copies it to path, which must not exist. No handle is
  * open. */
 enum gk_status gk_db_restore(const char *backup, const char *path, struct gk_err *err);

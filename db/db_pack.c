@@ -21,6 +21,11 @@
 #define PART_ROWS      1000
 #define PART_BYTES_MAX (UINT32_C(64) << 20)
 
+#define PACKED                                                                                     \
+    "CREATE TABLE IF NOT EXISTS packed(part INTEGER PRIMARY KEY, name TEXT NOT NULL,"              \
+    " size INTEGER NOT NULL, hash TEXT NOT NULL, body BLOB NOT NULL)"
+#define FILE_PART "file" /* the name of a part that is a file's bytes, not rows */
+
 /* In the order in which rows may be put back: each refers to earlier ones. */
 static const struct table {
     const char *name, *columns, *select;
@@ -158,17 +163,16 @@ static struct gk_json *lean_row(size_t table, const struct gk_json *row)
 
 /* ------------------------------------------------------------------ packing */
 
-static enum gk_status put_part(sqlite3 *target, const char *name, const struct gk_buf *text,
+static enum gk_status put_part(sqlite3 *target, const char *name, const void *bytes, size_t count,
                                struct gk_err *err)
 {
     sqlite3_stmt *insert = NULL;
-    uLongf size = compressBound((uLong)text->size);
+    uLongf size = compressBound((uLong)count);
     Bytef *body = malloc(size);
     char hex[GK_HASH_TEXT_SIZE];
-    struct gk_hash hash = gk_hash_bytes(gk_buf_text(text), text->size);
+    struct gk_hash hash = gk_hash_bytes(bytes, count);
     gk_hash_hex(&hash, hex);
-    if (!body || compress2(body, &size, (const Bytef *)gk_buf_text(text), (uLong)text->size,
-                           Z_BEST_COMPRESSION) != Z_OK) {
+    if (!body || compress2(body, &size, bytes, (uLong)count, Z_BEST_COMPRESSION) != Z_OK) {
         free(body);
         return gk_fail(err, GK_NOMEM, "out of memory for a part of a backup");
     }
@@ -176,7 +180,7 @@ static enum gk_status put_part(sqlite3 *target, const char *name, const struct g
         target, "INSERT INTO packed(name,size,hash,body) VALUES(?1,?2,?3,?4)", -1, &insert, NULL);
     if (rc == SQLITE_OK) { /* the indices are in range: what else fails shows in the step */
         (void)sqlite3_bind_text(insert, 1, name, -1, SQLITE_STATIC);
-        (void)sqlite3_bind_int64(insert, 2, (int64_t)text->size);
+        (void)sqlite3_bind_int64(insert, 2, (int64_t)count);
         (void)sqlite3_bind_text(insert, 3, hex, -1, SQLITE_STATIC);
         (void)sqlite3_bind_blob64(insert, 4, body, size, SQLITE_STATIC);
         rc = sqlite3_step(insert);
@@ -212,7 +216,7 @@ static enum gk_status pack_rows(struct gk_db *db, sqlite3 *target, size_t table,
         status = gk_buf_status(&text, err);
     }
     if (status == GK_OK && count > 0) {
-        status = put_part(target, tables[table].name, &text, err);
+        status = put_part(target, tables[table].name, gk_buf_text(&text), text.size, err);
     }
     gk_buf_fini(&text);
     gk_json_free(rows);
@@ -224,9 +228,7 @@ enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err)
 {
     static const char empty[] =
         "BEGIN; DELETE FROM samples; DELETE FROM passes; DELETE FROM picks; DELETE FROM trials;"
-        "DELETE FROM tasks; DELETE FROM events WHERE kind IN ('asked','recorded','pass');"
-        "CREATE TABLE packed(part INTEGER PRIMARY KEY, name TEXT NOT NULL, size INTEGER NOT NULL,"
-        " hash TEXT NOT NULL, body BLOB NOT NULL)";
+        "DELETE FROM tasks; DELETE FROM events WHERE kind IN ('asked','recorded','pass');" PACKED;
     enum gk_status status = GK_OK;
     if (sqlite3_exec(target, empty, NULL, NULL, NULL) != SQLITE_OK) {
         status = gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(target));
@@ -346,7 +348,76 @@ static enum gk_status unpack_part(struct gk_db *db, int64_t part, struct gk_err 
     return gk_db_checkpoint(db, false, err);
 }
 
+static enum gk_status drop_packed(struct gk_db *db, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < db->statement_count; i++) {
+        (void)sqlite3_reset(db->statements[i].statement); /* none may hold the table */
+    }
+    enum gk_status status = db_exec(db, "DROP TABLE packed", err);
+    return status == GK_OK ? gk_db_checkpoint(db, true, err) : status;
+}
+
 enum gk_status db_unpack(struct gk_db *db, struct gk_err *err)
+{
+    int64_t there = 0, part = 0;
+    enum gk_status status =
+        db_int(db, err, &there,
+               "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name='packed'", "");
+    if (status != GK_OK || there == 0) {
+        return status;
+    }
+    while ((status =
+                db_int(db, err, &part,
+                       "SELECT part FROM packed WHERE name<>'" FILE_PART "' ORDER BY part LIMIT 1",
+                       "")) == GK_OK) {
+        status = unpack_part(db, part, err);
+        if (status != GK_OK) {
+            return status;
+        }
+    }
+    if (status == GK_NOT_FOUND) { /* files wait for gk_db_files_out() */
+        status = db_int(db, err, &there, "SELECT count(*) FROM packed", "");
+    }
+    return status == GK_OK && there == 0 ? drop_packed(db, err) : status;
+}
+
+/* ------------------------------------------------------------------ files */
+
+enum gk_status gk_db_files_needed(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err)
+{
+    return db_rows(db, err, rows_out,
+                   "SELECT DISTINCT json_extract(f.value,'$.hash') AS hash FROM bundles b,"
+                   " json_each(b.files) f WHERE b.id IN (SELECT bundle FROM picks UNION"
+                   " SELECT bundle FROM jobs WHERE ended_ms IS NULL) ORDER BY hash",
+                   "");
+}
+
+enum gk_status gk_db_backup_file(const char *path, const void *bytes, size_t size,
+                                 struct gk_err *err)
+{
+    sqlite3 *target = NULL;
+    enum gk_status status = GK_OK;
+    if (size > PART_BYTES_MAX) {
+        return gk_fail(err, GK_LIMIT, "backup: a file of %zu bytes; allowed: %u", size,
+                       PART_BYTES_MAX);
+    }
+    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) !=
+            SQLITE_OK ||
+        sqlite3_exec(target, PACKED, NULL, NULL, NULL) != SQLITE_OK) {
+        status = gk_fail(err, GK_IO, "backup %s: %s", path,
+                         target ? sqlite3_errmsg(target) : "out of memory");
+    }
+    if (status == GK_OK) {
+        status = put_part(target, FILE_PART, bytes, size, err);
+    }
+    (void)sqlite3_close(target); /* no statement is open */
+    return status;
+}
+
+enum gk_status gk_db_files_out(struct gk_db *db,
+                               enum gk_status (*put)(void *context, const void *bytes, size_t size,
+                                                     struct gk_err *err),
+                               void *context, struct gk_err *err)
 {
     int64_t there = 0, part = 0;
     enum gk_status status =
@@ -357,17 +428,22 @@ enum gk_status db_unpack(struct gk_db *db, struct gk_err *err)
     }
     while ((status = db_int(db, err, &part, "SELECT part FROM packed ORDER BY part LIMIT 1", "")) ==
            GK_OK) {
-        status = unpack_part(db, part, err);
+        char *bytes = NULL, name[32];
+        size_t size = 0;
+        status = part_text(db, part, &bytes, &size, name, err);
+        if (status == GK_OK) {
+            status = put(context, bytes, size, err);
+        }
+        free(bytes);
+        if (status == GK_OK) {
+            status = db_run(db, err, "DELETE FROM packed WHERE part=?1", "i", part);
+        }
         if (status != GK_OK) {
             return status;
         }
     }
-    if (status != GK_NOT_FOUND) {
-        return status;
+    if (status == GK_NOT_FOUND) {
+        status = gk_db_commit(db, err);
     }
-    for (uint32_t i = 0; i < db->statement_count; i++) {
-        (void)sqlite3_reset(db->statements[i].statement); /* none may hold the table */
-    }
-    status = db_exec(db, "DROP TABLE packed", err);
-    return status == GK_OK ? gk_db_checkpoint(db, true, err) : status;
+    return status == GK_OK ? drop_packed(db, err) : status;
 }

@@ -17,6 +17,8 @@ run "$TMP/two" db restore "$TMP/small.db"
 run "$TMP/two" db check
 run "$TMP/two" best gemm
 grep -q 'M=16 N=64 K=32' "$TMP/out" || bad "the picks did not come along: $(cat "$TMP/out")"
+run "$TMP/two" export gemm --arch mock-sm_80 --format header --out "$TMP/x0" # its files came along too
+cmp "$TMP/x1/gk_gemm_mock_sm_80.h" "$TMP/x0/gk_gemm_mock_sm_80.h" || bad "another header before anything ran"
 run "$TMP/two" "${command[@]}" --export "$TMP/x2" --json
 python3 - "$TMP/out" <<'PY' || bad "it measured again"
 import json, sys
