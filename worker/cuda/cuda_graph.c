@@ -67,7 +67,7 @@ static enum gk_status finish(struct cuda_device *device, struct cuda_graph *made
         result = driver->graph_upload(made->exec, device->stream);
     }
     if (result == CUDA_SUCCESS) {
-        result = cuda_wait_end(device);
+        result = cuda_settle(device);
     }
     return result == CUDA_SUCCESS ? GK_OK
                                   : cuda_result(device, result, function, err, "a recording");

@@ -59,13 +59,15 @@ enum gk_status cuda_result(struct cuda_device *device, CUresult result, const ch
                            struct gk_err *err, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Waits until all work put into the stream so far has ended, at most the device's patience.
- * CUDA_SUCCESS; CUDA_ERROR_LAUNCH_TIMEOUT when patience ended (the device is lost then); or the
- * error that the work ended with. */
-CUresult cuda_wait(struct cuda_device *device, CUevent event);
-/* Puts the device's end event into the stream and waits for it. An error here may be that of what
- * is ahead of it: the driver tells at any later call. */
+/* Waits for an event, at most ms: CUDA_SUCCESS; CUDA_ERROR_LAUNCH_TIMEOUT when that has passed (the
+ * device is lost then); or the error that the work ahead of it ended with. */
+CUresult cuda_wait(struct cuda_device *device, CUevent event, uint64_t ms);
+/* Puts the device's end event into the stream and waits for it: for launches and replays at most
+ * patience, for what the device's own operations put there cuda_settle. An error may be that of
+ * what is ahead: the driver tells at any later call. */
 CUresult cuda_wait_end(struct cuda_device *device);
+CUresult cuda_settle(struct cuda_device *device);
+#define CUDA_SETTLE_MS 30000 /* of copies and fills, whose length is not the candidate's doing */
 
 /* Marks the device as lost. The first text stays. */
 void cuda_lose(struct cuda_device *device, const char *format, ...)

@@ -28,7 +28,7 @@ static size_t piece_of(uint64_t size, uint64_t done)
 static enum gk_status wait_stage(struct cuda_device *device, uint32_t stage, const char *what,
                                  struct gk_err *err)
 {
-    CUresult result = cuda_wait(device, device->stages[stage].done);
+    CUresult result = cuda_wait(device, device->stages[stage].done, CUDA_SETTLE_MS);
     return result == CUDA_SUCCESS ? GK_OK
                                   : cuda_result(device, result, "cuEventQuery", err, "%s", what);
 }
@@ -108,7 +108,7 @@ static enum gk_status settle(struct cuda_device *device, CUresult result, const 
 {
     if (result == CUDA_SUCCESS && device->record == CUDA_RECORD_NONE) {
         function = "cuEventQuery";
-        result = cuda_wait_end(device);
+        result = cuda_settle(device);
     }
     return result == CUDA_SUCCESS ? GK_OK : cuda_result(device, result, function, err, "%s", what);
 }
@@ -169,17 +169,19 @@ static CUresult fill_any(struct cuda_device *device, uint64_t address, uint64_t 
     bool by_four = low == high, by_two = by_four && low == (uint32_t)half * 0x10001u;
     bool by_one = by_two && pattern[0] == pattern[1];
     CUresult result;
-    if (by_one) {
-        return driver->set8(address, pattern[0], (size_t)size, device->stream);
-    }
-    if ((by_two && address % 2 == 0) || (by_four && address % 4 == 0)) {
-        uint32_t unit = by_four && address % 4 == 0 ? 4 : 2;
-        uint64_t body = size / unit * unit;
-        result = body == 0   ? CUDA_SUCCESS
-                 : unit == 4 ? driver->set32(address, low, (size_t)(body / 4), device->stream)
-                             : driver->set16(address, half, (size_t)(body / 2), device->stream);
-        return result == CUDA_SUCCESS ? fill_bytes(device, address + body, size - body, pattern)
-                                      : result;
+    /* The widest unit first: a memset of bytes in a graph is not always made one of words. */
+    uint32_t unit = by_four && address % 4 == 0 && size >= 4  ? 4
+                    : by_two && address % 2 == 0 && size >= 2 ? 2
+                    : by_one                                  ? 1
+                                                              : 0;
+    if (unit > 0) {
+        uint64_t count = size / unit;
+        result = unit == 4   ? driver->set32(address, low, (size_t)count, device->stream)
+                 : unit == 2 ? driver->set16(address, half, (size_t)count, device->stream)
+                             : driver->set8(address, pattern[0], (size_t)count, device->stream);
+        return result == CUDA_SUCCESS
+                   ? fill_bytes(device, address + count * unit, size - count * unit, pattern)
+                   : result;
     }
     uint64_t seed = (size < SEED_BYTES ? size : SEED_BYTES) / 8 * 8;
     if (address % 4 != 0 || seed == 0) {

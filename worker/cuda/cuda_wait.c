@@ -106,7 +106,7 @@ static uint64_t now_ns(const struct cuda_device *device)
     return device->clock.monotonic_ns(device->clock.context);
 }
 
-CUresult cuda_wait(struct cuda_device *device, CUevent event)
+CUresult cuda_wait(struct cuda_device *device, CUevent event, uint64_t ms)
 {
     const uint64_t begin = now_ns(device);
     long pause_ns = SLEEP_NS_MIN;
@@ -116,8 +116,8 @@ CUresult cuda_wait(struct cuda_device *device, CUevent event)
             return result;
         }
         uint64_t waited = now_ns(device) - begin;
-        if (waited / 1000000 >= device->patience_ms) {
-            cuda_lose(device, "what it ran did not end within %" PRIu64 " ms", device->patience_ms);
+        if (waited / 1000000 >= ms) {
+            cuda_lose(device, "what it ran did not end within %" PRIu64 " ms", ms);
             return CUDA_ERROR_LAUNCH_TIMEOUT;
         }
         if (waited < SPIN_NS) {
@@ -130,10 +130,20 @@ CUresult cuda_wait(struct cuda_device *device, CUevent event)
     }
 }
 
-CUresult cuda_wait_end(struct cuda_device *device)
+static CUresult wait_end(struct cuda_device *device, uint64_t ms)
 {
     CUresult result = device->driver->event_record(device->end, device->stream);
-    return result == CUDA_SUCCESS ? cuda_wait(device, device->end) : result;
+    return result == CUDA_SUCCESS ? cuda_wait(device, device->end, ms) : result;
+}
+
+CUresult cuda_wait_end(struct cuda_device *device)
+{
+    return wait_end(device, device->patience_ms);
+}
+
+CUresult cuda_settle(struct cuda_device *device)
+{
+    return wait_end(device, CUDA_SETTLE_MS);
 }
 
 /* What of the kernel's doing an error stands for. INFRA: the hardware's own, not the kernel's. */

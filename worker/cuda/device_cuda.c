@@ -31,7 +31,7 @@ static enum gk_status cuda_health(struct gk_device *base, struct gk_err *err)
     if (status != GK_OK || device->record != CUDA_RECORD_NONE) {
         return status; /* asking inside a recording would be recorded */
     }
-    CUresult result = cuda_wait_end(device);
+    CUresult result = cuda_settle(device);
     if (result != CUDA_SUCCESS) {
         status = cuda_result(device, result, "cuEventQuery", err, "health of device %s",
                              base->props.device);
