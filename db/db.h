@@ -187,7 +187,7 @@ enum gk_status gk_db_list_workers(struct gk_db *db, int64_t cursor, struct gk_js
 /* Integrity, foreign keys, row hashes, counters: {ok, problems:[text], trials_checked}. */
 enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct gk_err *err);
 /* A copy by the backup interface on the same handle; the target must not exist. no_samples: without
- * samples and passes, and packed: some 110 bytes a trial; opening it makes a whole store of it. */
+ * samples and passes, and packed: some 140 bytes a trial; opening it makes a whole store of it. */
 enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
                             struct gk_err *err);
 /* Hashes of the files that picks and open jobs stand on: [{hash}]. */

@@ -67,6 +67,9 @@ struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key)
 enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err);
 /* What a record says that it took: compiling, verifying, measuring. */
 double db_record_cost(const struct gk_json *record);
+/* Stores what a result was measured under, once; its id is the hash of its text. */
+enum gk_status db_put_environment(struct gk_db *db, const struct gk_json *environment,
+                                  char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err);
 /* Makes a small backup of a whole one (see db_pack.c): `target` is a copy of db. */
 enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err);
 /* Puts the rows of a small backup back, if this is one. */

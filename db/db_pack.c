@@ -4,7 +4,7 @@
  * `db backup --no-samples` is what travels between machines, so its size counts: 100,000 trials in
  * 16 MiB. A trial's row has 1.5 KB, most of it names, hashes and numbers that follow from others.
  * What follows is left out (derive_trial() puts it back), the rest is written as JSON, a row after
- * the other, and deflated in parts: about 110 bytes a trial, most of it the digits of times and of
+ * the other, and deflated in parts: about 140 bytes a trial, most of it the digits of times and of
  * worst elements. Nothing that a record says is lost; lost are raw samples, passes of final rounds,
  * the lines of ended work in the logs, tokens, and when a trial was asked for and leased (when it
  * was recorded stays). Such a file has the table `packed`; opening it unpacks, a part a
@@ -38,7 +38,8 @@ static const struct table {
      "trial job task seq batch template template_hash config config_id state attempt worker reused "
      "stage failure message time_ns cost_ns input_set code_id record environment row_hash "
      "created_ms recorded_ms",
-     "SELECT * FROM trials WHERE trial>?1 ORDER BY trial LIMIT ?2"},
+     "SELECT t.*, e.content AS conditions FROM trials t LEFT JOIN environments e"
+     " ON e.environment=t.environment WHERE t.trial>?1 ORDER BY t.trial LIMIT ?2"},
     {"picks",
      "pick problem op arch gpu policy kind template template_hash config config_id time_ns "
      "default_ns default_config margin noise_floor ties reason ladder record modelled nvrtc "
@@ -126,16 +127,20 @@ static struct gk_json *copy_without(const struct gk_json *row, const char *const
     return copy;
 }
 
-/* The row without what derive_trial() says of it, its token and when it was leased. */
+/* The row without what derive_trial() says of it, its token and when it was leased. What it was
+ * measured under stands in it as text: its id is a hash, and would cost more than what it names. */
 static struct gk_json *lean_trial(const struct gk_json *row)
 {
-    static const char *const names[] = {"token",     "leased_ms", "created_ms", "config_id",
-                                        "input_set", "stage",     "failure",    "message",
-                                        "code_id",   "time_ns",   "cost_ns",    "row_hash"};
-    const size_t gone = gk_json_get(row, "recorded_ms") ? 3 : 2; /* of the first ones, for good */
+    static const char *const names[] = {
+        "token",   "leased_ms", "created_ms", "environment", "config_id", "input_set", "stage",
+        "failure", "message",   "code_id",    "time_ns",     "cost_ns",   "row_hash"};
     struct gk_json *lean = copy_without(row, names, GK_ARRAY_COUNT(names)), *whole = NULL;
     bool ok = lean && (whole = gk_json_copy(lean)) && derive_trial(whole);
-    for (size_t i = gone; ok && i < GK_ARRAY_COUNT(names); i++) {
+    for (size_t i = 2; ok && i < GK_ARRAY_COUNT(names); i++) {
+        if ((i == 2 && gk_json_get(row, "recorded_ms")) ||
+            (i == 3 && gk_json_get(row, "conditions"))) {
+            continue;
+        }
         const struct gk_json *was = gk_json_get(row, names[i]), *is = gk_json_get(whole, names[i]);
         if (was && (!is || !gk_json_equal(was, is))) {
             ok = gk_json_set(lean, names[i], gk_json_copy(was));
@@ -227,7 +232,9 @@ static enum gk_status pack_rows(struct gk_db *db, sqlite3 *target, size_t table,
 enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err)
 {
     static const char empty[] =
-        "BEGIN; DELETE FROM samples; DELETE FROM passes; DELETE FROM picks; DELETE FROM trials;"
+        "BEGIN; DELETE FROM environments WHERE environment NOT IN"
+        " (SELECT environment FROM picks WHERE environment IS NOT NULL); DELETE FROM samples; "
+        "DELETE FROM passes; DELETE FROM picks; DELETE FROM trials;"
         "DELETE FROM tasks; DELETE FROM events WHERE kind IN ('asked','recorded','pass');" PACKED;
     enum gk_status status = GK_OK;
     if (sqlite3_exec(target, empty, NULL, NULL, NULL) != SQLITE_OK) {
@@ -310,7 +317,15 @@ static enum gk_status put_rows(struct gk_db *db, const char *name, const struct 
     enum gk_status status = GK_OK;
     for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
         struct gk_json *row = (struct gk_json *)(uintptr_t)gk_json_at(rows, i); /* ours, not lent */
-        if (table == 1 && !derive_trial(row)) {
+        const struct gk_json *conditions = table == 1 ? gk_json_get(row, "conditions") : NULL;
+        char id[GK_HASH_TEXT_SIZE];
+        if (conditions) {
+            status = db_put_environment(db, conditions, id, err);
+            if (status == GK_OK && !gk_json_set_string(row, "environment", id)) {
+                status = gk_fail(err, GK_NOMEM, "out of memory");
+            }
+        }
+        if (status == GK_OK && table == 1 && !derive_trial(row)) {
             status =
                 gk_fail(err, GK_CORRUPT, "store %s: a trial of a backup is incomplete", db->path);
         }

@@ -68,8 +68,8 @@ static struct gk_json *slim_record(const struct gk_json *record)
     return slim;
 }
 
-static enum gk_status put_environment(struct gk_db *db, const struct gk_json *environment,
-                                      char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err)
+enum gk_status db_put_environment(struct gk_db *db, const struct gk_json *environment,
+                                  char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err)
 {
     char *text = gk_json_text(environment);
     if (!text) {
@@ -140,7 +140,7 @@ enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token
                               slim_record(record), err);
     }
     if (status == GK_OK && environment) {
-        status = put_environment(db, environment, environment_id, err);
+        status = db_put_environment(db, environment, environment_id, err);
     }
     if (status == GK_OK) {
         status = db_run(db, err, update, "ijjjjjjjjsji", trial, gk_json_get(changes, "state"),

@@ -78,6 +78,13 @@ static struct gk_json *record_of(struct gk_prng *prng, uint32_t input_set)
         record.measure_ns = floor(spread(prng, 3e7));
         record.gpu_verify_ns = floor(spread(prng, 2e6));
         record.gpu_measure_ns = floor(spread(prng, 2e7));
+        record.environment =
+            parse("{\"at_power_limit\":false,\"dropped\":0,\"memory_clock_khz\":3201000,"
+                  "\"power_limit_mw\":700000,\"regime\":\"burst\",\"sets\":6,\"throttle\":0}");
+        (void)(gk_json_set_int(record.environment, "power_mw", draw(prng, 200000, 690000)) &&
+               gk_json_set_int(record.environment, "sm_clock_khz", draw(prng, 1400, 1980) * 1000) &&
+               gk_json_set_int(record.environment, "temperature_c", draw(prng, 35, 70)) &&
+               gk_json_set_int(record.environment, "launches", draw(prng, 50, 400)));
         add_rung(&record, "exact", prng, true);
         add_rung(&record, "reference", prng, false);
     }
