@@ -21,7 +21,8 @@
 //           warpgroup, because registers move between warpgroups: it gives up what they need.
 // Schedule  cooperative: each consumer has kTileM / kConsumers rows of every tile.
 //           pingpong: consumers take whole tiles in turn, so that one stores while the other
-//           multiplies. Nothing else orders them: tiles go through the ring in turn, too.
+//           multiplies. A consumer begins when the other has seen all of its stages full: earlier,
+//           the parity of a lap to come would be taken for that of a lap just past.
 // Stages    A ring of kStages tile pairs, which runs on through all tiles of the block.
 // Barriers  full[s]    1 arrival and the bytes of both tiles, copies -> consumers: stage s holds a
 //                      tile pair. The arrival is that of this block's copying lane, before its own
@@ -30,6 +31,8 @@
 //           other
 //                      of the cluster, consumers -> copying lane: stage s may be overwritten, here
 //                      and, since copies go to all, there.
+//           turn[c]  1 arrival of each warp of the other consumer (pingpong): c may begin its next
+//                      tile.
 //           named 1 + c   the 128 threads of consumer c, twice a store: its staging buffer is free;
 //                      its staging buffer is written.
 //           cluster    after the barriers are set up, and before the blocks leave: a block that
@@ -117,6 +120,7 @@ struct alignas(1024) Smem {
     u8 b[Config::kStages][Config::kBytesB];
     u8 staging[Config::kConsumers][Config::kStaging][Config::kStagingBytes];
     Barrier full[Config::kStages], empty[Config::kStages];
+    Barrier turn[2]; // of each consumer, if they take turns
 };
 static_assert(sizeof(Smem) <= Config::kSharedMax, "shared memory of a block");
 
@@ -251,7 +255,8 @@ GK_DEVICE void release(Barrier &empty)
 
 // Multiplies the tile pairs of one tile of C. While the products of a stage run, those of the next
 // are started; a stage is released when the products after it are under way.
-GK_DEVICE void multiply_tile(Smem &smem, Sums &sums, Ring &at, u32 first_row, i32 k_tiles)
+GK_DEVICE void multiply_tile(Smem &smem, Sums &sums, Ring &at, u32 first_row, i32 k_tiles,
+                             u32 consumer)
 {
     u32 previous = 0;
     sums.pin();
@@ -281,6 +286,10 @@ GK_DEVICE void multiply_tile(Smem &smem, Sums &sums, Ring &at, u32 first_row, i3
         previous = at.stage;
         at.advance();
     }
+    if (Config::kPingpong && lane_index() == 0) {
+        smem.turn[consumer ^ 1].arrive(); // its products follow these without a gap
+    }
+    __syncwarp();
     wgmma_wait<0>();
     sums.pin();
     release(smem.empty[previous]);
@@ -372,6 +381,7 @@ GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order
     const u32 turns = Config::kPingpong ? Config::kConsumers : 1;
     Staging staging{smem.staging[consumer], 1 + consumer, threadIdx.x % kWarpgroupThreads};
     Ring at;
+    u32 turn = consumer ^ 1; // parity: consumer 0 begins at once
     i32 index = order.first;
     if (Config::kPingpong && consumer != 0) {
         at.advance(static_cast<u32>(k_tiles));
@@ -381,7 +391,11 @@ GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order
     for (; index < order.count; index += order.step * static_cast<i32>(turns)) {
         const Work work = order.find(index, place);
         Sums sums;
-        multiply_tile(smem, sums, at, first_row, k_tiles);
+        if (Config::kPingpong) {
+            smem.turn[consumer].wait(turn);
+            turn ^= 1;
+        }
+        multiply_tile(smem, sums, at, first_row, k_tiles, consumer);
         store_tile(sums, staging, maps, epilogue, work, static_cast<i32>(first_row), n);
         if (Config::kPingpong) {
             at.advance(static_cast<u32>(k_tiles)); // the other's tile
@@ -402,6 +416,10 @@ GK_DEVICE void set_up_barriers(Smem &smem)
         for (u32 stage = 0; stage < Config::kStages; ++stage) {
             smem.full[stage].init(1);
             smem.empty[stage].init(Config::kReaders * Config::kWarps * Config::kCluster);
+        }
+#pragma unroll
+        for (u32 consumer = 0; consumer < 2 && Config::kPingpong; ++consumer) {
+            smem.turn[consumer].init(Config::kWarps);
         }
         fence_barrier_init();
     }
