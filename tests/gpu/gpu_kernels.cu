@@ -2,7 +2,8 @@
 
 extern "C" __global__ void add1(unsigned char *bytes, unsigned count)
 {
-    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count;
+         i += gridDim.x * blockDim.x) {
         bytes[i]++;
     }
 }
@@ -67,8 +68,8 @@ struct alignas(64) TensorMap {
 };
 
 // One box of 64 x 8 two-byte elements at (x, y).
-extern "C" __global__ void tensor_load(const __grid_constant__ TensorMap map, unsigned short *out, int x,
-                                       int y)
+extern "C" __global__ void tensor_load(const __grid_constant__ TensorMap map, unsigned short *out,
+                                       int x, int y)
 {
     __shared__ alignas(128) unsigned short tile[64 * 8];
     __shared__ alignas(8) unsigned long long barrier;
