@@ -24,7 +24,7 @@
 #define ATTEMPTS_MAX     3
 #define KILLS_MAX        2 /* executors that a config may kill before it is quarantined */
 #define BATCH_MODELLED   8 /* asks at a time where runs must not depend on timing */
-#define BATCH_REAL       32
+#define BATCH_REAL       16
 #define OPEN_TASKS_MAX   16 /* tasks with their space in memory: 16 x some MB */
 #define CREDIT_MAX       1024
 #define SESSIONS_MAX     4096

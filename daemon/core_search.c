@@ -379,33 +379,56 @@ static uint32_t batch_end(const struct search *search, uint32_t start)
     return end;
 }
 
-/* Asks again what the log says was asked. False on the first difference. */
+static void tell_batch(struct search *search)
+{
+    for (uint32_t end = batch_end(search, search->told); search->told < end; search->told++) {
+        tell(search, &search->trials[search->told]);
+    }
+}
+
+/* How many batches may be on their way when the next is asked for. On a real device one: while its
+ * trials run, those of the next are compiled, or the device would wait for compilers after every
+ * batch. Always one, never "as many as there are": so asks and tells have one order, and a restart
+ * asks again what was asked. */
+static uint32_t batches_ahead(const struct search *search)
+{
+    return search->props.modelled ? 0 : 1;
+}
+
+static uint32_t batches_untold(const struct search *search)
+{
+    return search->told < search->count ? search->batches - search->trials[search->told].batch : 0;
+}
+
+/* Asks again what the log says was asked, and tells what had been told in between. False on the
+ * first difference. */
 static bool replay(const struct task *task, struct search *search)
 {
-    uint32_t indices[BATCH_REAL];
-    while (search->told < search->count) {
-        uint32_t start = search->told, end = batch_end(search, start), got = 0;
-        uint32_t want = batch_size(task, search, start);
-        if (want < end - start ||
+    uint32_t indices[BATCH_REAL], at = 0;
+    while (at < search->count) {
+        uint32_t end = batch_end(search, at), got = 0;
+        uint32_t want = batch_size(task, search, at);
+        uint32_t untold = search->trials[at].batch - search->trials[search->told].batch;
+        if (search->told < at && untold > batches_ahead(search)) {
+            if (!batch_done(search, batch_end(search, search->told))) {
+                return false;
+            }
+            tell_batch(search);
+            continue;
+        }
+        if (want < end - at ||
             search->ops->ask(search->strategy, want, indices, &got, NULL) != GK_OK ||
-            got != end - start) {
+            got != end - at) {
             return false;
         }
         for (uint32_t i = 0; i < got; i++) {
-            if (indices[i] != search->trials[start + i].index) {
+            if (indices[i] != search->trials[at + i].index) {
                 return false;
             }
         }
-        if (!batch_done(search, end)) {
-            return end ==
-                   search->count; /* the last batch, partly recorded: told when it is whole */
-        }
-        for (uint32_t i = start; i < end; i++) {
-            tell(search, &search->trials[i]);
-        }
-        search->told = end;
+        at = end;
     }
-    return true;
+    return true; /* what is recorded but untold is told by the next step */
 }
 
 static enum gk_status rebuild(struct gk_core *core, struct task *task, struct search *search,
@@ -678,20 +701,18 @@ enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err 
         if (task->job->finishing) {
             status = drop_proposed(core, task, err);
         }
-        while (search->told < search->count &&
-               batch_done(search, batch_end(search, search->told))) {
-            for (uint32_t end = batch_end(search, search->told); search->told < end;
-                 search->told++) {
-                tell(search, &search->trials[search->told]);
-            }
+        if (status == GK_OK && budget_left(task) &&
+            batches_untold(search) <= batches_ahead(search)) {
+            status = ask_batch(core, task, err);
+            continue;
         }
-        if (status != GK_OK || search->told < search->count) {
-            return status;
-        }
-        if (!budget_left(task)) {
+        if (status == GK_OK && search->told == search->count) {
             return final_begin(core, task, err);
         }
-        status = ask_batch(core, task, err);
+        if (status != GK_OK || !batch_done(search, batch_end(search, search->told))) {
+            return status;
+        }
+        tell_batch(search);
     }
     return status;
 }

@@ -87,6 +87,9 @@ static void executor_frame(void *context, const struct gk_json *json)
         gk_process_abandon(bench->process);
         bench->process = NULL;
     }
+    if (!lease->is_final) {
+        bench_advance(bench); /* the device works on while the result is spooled and sent */
+    }
     const struct gk_json *record = gk_json_get(json, "record");
     if (record) {
         lease_recorded(bench->worker, lease, unit, record);

@@ -138,10 +138,12 @@ struct gk_device_ops {
     enum gk_status (*copy)(struct gk_device *device, uint64_t to, uint64_t from, uint64_t size,
                            struct gk_err *err);
     /* Memory that no kernel reaches while it is hidden: an access faults. Allocated shown; hide()
-     * and show it are for all of it at once. Freed by release. */
+     * is for all of it at once, show() for one allocation, since mapping costs time. Freed by
+     * release. */
     enum gk_status (*alloc_hidden)(struct gk_device *device, const char *name, uint64_t bytes,
                                    uint64_t *address_out, struct gk_err *err);
     enum gk_status (*hide)(struct gk_device *device, bool hidden, struct gk_err *err);
+    enum gk_status (*show)(struct gk_device *device, uint64_t address, struct gk_err *err);
     /* GK_INPUT names the rule of the hardware that the map breaks. */
     enum gk_status (*encode)(struct gk_device *device, const struct gk_device_map *map,
                              unsigned char bytes_out[128], struct gk_err *err);

@@ -47,6 +47,13 @@ struct request { /* of one trial; owned pieces */
     bool has_problem, has_def;
 };
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void request_fini(struct request *request)
 {
     for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
@@ -258,13 +265,6 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
     return status;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static bool is_lost(struct gk_device *device)
 {
     return device->ops->health(device, NULL) != GK_OK;
@@ -401,6 +401,7 @@ int gk_child_executor(const struct gk_executor_options *options)
     gk_child_limits(0, 0);
     if (executor) {
         executor->options = options;
+        executor->bench.now_ns = now_ns;
     }
     enum gk_status status =
         executor ? open_device(executor, &err) : gk_fail(&err, GK_NOMEM, "out of memory");

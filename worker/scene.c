@@ -190,9 +190,22 @@ static enum gk_status alloc_hidden(struct gk_device *device, const char *name, u
                : device->ops->alloc(device, name, bytes, SLOT_ALIGN, address_out, err);
 }
 
-enum gk_status scene_show(struct gk_scene *scene, bool hidden, struct gk_err *err)
+enum gk_status scene_show(struct gk_scene *scene, uint64_t address, struct gk_err *err)
 {
-    return scene->device->ops->hide ? scene->device->ops->hide(scene->device, hidden, err) : GK_OK;
+    return scene->device->ops->show && address
+               ? scene->device->ops->show(scene->device, address, err)
+               : GK_OK;
+}
+
+enum gk_status scene_show_inputs(struct gk_scene *scene, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    for (uint32_t set = 0; set < SCENE_SETS; set++) {
+        for (uint32_t i = 0; i < scene->tensor_count && status == GK_OK; i++) {
+            status = scene_show(scene, scene->sets[set].inputs[i], err);
+        }
+    }
+    return status;
 }
 
 /* On the device where a generator works element by element; the others are short lists. */
@@ -355,7 +368,6 @@ static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan 
         return status;
     }
     make_room(scenes, (scene->slots + 1) * scene->slot_bytes);
-    status = scene_show(scene, false, err);
     for (uint32_t set = 0; set < SCENE_SETS && status == GK_OK; set++) {
         bool wanted = set == SCENE_EXACT ? has_exact : set < scene->slots;
         status = wanted ? make_inputs(scene, plan, set, err) : GK_OK;
@@ -425,11 +437,25 @@ uint64_t gk_scene_rotation_bytes(const struct gk_scene *scene)
 
 /* ------------------------------------------------------------------ before a run */
 
-enum gk_status gk_scene_reset(struct gk_scene *scene, bool hide, struct gk_err *err)
+static bool has_inout(const struct gk_scene *scene)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < scene->tensor_count; i++) {
+        any = any || (scene->tensors[i].is_input && scene->tensors[i].is_output);
+    }
+    return any;
+}
+
+enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err)
+{
+    return scene->device->ops->hide ? scene->device->ops->hide(scene->device, true, err) : GK_OK;
+}
+
+enum gk_status gk_scene_reset(struct gk_scene *scene, struct gk_err *err)
 {
     uint32_t slots = scene->slots + (scene->has_exact ? 1 : 0);
     struct scene_segments list = {0};
-    enum gk_status status = scene_show(scene, false, err);
+    enum gk_status status = has_inout(scene) ? scene_show_inputs(scene, err) : GK_OK;
     for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {
         for (uint32_t i = 0; i < scene->tensor_count && status == GK_OK; i++) {
             if (scene->tensors[i].present && scene->tensors[i].is_output) {
@@ -439,21 +465,12 @@ enum gk_status gk_scene_reset(struct gk_scene *scene, bool hide, struct gk_err *
     }
     status = status == GK_OK ? paint(scene, &list, err) : status;
     scene_segments_fini(&list);
-    return status == GK_OK && hide ? scene_show(scene, true, err) : status;
+    return status == GK_OK ? gk_scene_hide(scene, err) : status;
 }
 
 enum gk_status gk_scene_restore(struct gk_scene *scene, struct gk_err *err)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < scene->tensor_count; i++) {
-        any = any || (scene->tensors[i].is_input && scene->tensors[i].is_output);
-    }
-    return any ? gk_scene_reset(scene, true, err) : GK_OK;
-}
-
-enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err)
-{
-    return scene_show(scene, true, err);
+    return has_inout(scene) ? gk_scene_reset(scene, err) : GK_OK;
 }
 
 /* ------------------------------------------------------------------ the reference */
@@ -470,8 +487,9 @@ static enum gk_status make_results(struct gk_scene *scene, const struct gk_plan 
             continue;
         }
         uint64_t *pairs = &scene->sets[set].pairs[i];
-        enum gk_status status =
-            *pairs ? GK_OK : alloc_hidden(scene->device, tensor->name, bytes, pairs, err);
+        enum gk_status status = *pairs
+                                    ? scene_show(scene, *pairs, err)
+                                    : alloc_hidden(scene->device, tensor->name, bytes, pairs, err);
         if (status == GK_OK && bytes > 0) {
             status = scene->device->ops->fill(scene->device, *pairs, bytes, &nothing, 1, err);
         }
@@ -532,7 +550,7 @@ enum gk_status gk_scene_reference(struct gk_scene *scene, const struct gk_proble
     }
     enum gk_status status = gk_plan_reference(scene->op, problem, &scene->device->props, plan, err);
     if (status == GK_OK) {
-        status = scene_show(scene, false, err);
+        status = scene_show_inputs(scene, err);
     }
     if (status == GK_OK) {
         status = compute(scene, plan, set, code, err);

@@ -55,15 +55,15 @@ void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memo
 enum gk_status gk_scene_reference(struct gk_scene *scene, const struct gk_problem *problem,
                                   uint32_t slot, const struct gk_compile_output *code,
                                   struct gk_err *err);
-/* Every slot has its inputs, and every output of every slot is poison: as a candidate must find it,
- * and as a recording that rotates must. `hide`: hidden memory is unmapped behind it. */
-enum gk_status gk_scene_reset(struct gk_scene *scene, bool hide, struct gk_err *err);
+/* Every slot has its inputs, and every output of every slot is poison, as a candidate must find it.
+ * Hidden memory is hidden afterwards. */
+enum gk_status gk_scene_reset(struct gk_scene *scene, struct gk_err *err);
 enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err);
-/* inout tensors of all slots hold their inputs again; hidden memory is hidden. */
+/* inout tensors of all slots hold their inputs again, as before a recording is replayed. */
 enum gk_status gk_scene_restore(struct gk_scene *scene, struct gk_err *err);
 
 /* What is around: guards, inputs, outputs of slots that were not run. `ran`: bit per entry of
- * ran_slots. Shows hidden memory. A change is a failure in the record. */
+ * ran_slots.  A change is a failure in the record. */
 enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots, uint32_t ran_count,
                               struct gk_record *record, struct gk_err *err);
 /* One output of a slot against the reference, which must have been computed. `input`: everything

@@ -70,6 +70,8 @@ enum gk_status scene_guards(const struct gk_scene *scene, uint32_t slot, uint32_
                             struct scene_segments *list, struct gk_err *err);
 enum gk_status scene_content(const struct gk_scene *scene, uint32_t slot, uint32_t tensor,
                              struct scene_segments *list, struct gk_err *err);
-enum gk_status scene_show(struct gk_scene *scene, bool hidden, struct gk_err *err);
+/* One hidden allocation; 0 is none. */
+enum gk_status scene_show(struct gk_scene *scene, uint64_t address, struct gk_err *err);
+enum gk_status scene_show_inputs(struct gk_scene *scene, struct gk_err *err);
 
 #endif

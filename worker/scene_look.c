@@ -69,7 +69,7 @@ enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots,
 {
     struct scene_segments list = {0};
     struct gk_audit *audits = NULL;
-    enum gk_status status = scene_show(scene, false, err);
+    enum gk_status status = scene_show_inputs(scene, err);
     if (status == GK_OK) {
         status = gather(scene, ran_slots, ran_count, &list, err);
     }
@@ -137,7 +137,7 @@ enum gk_status gk_scene_check(struct gk_scene *scene, uint32_t slot, uint32_t te
     struct gk_verdict_sum sum;
     const uint64_t pairs = scene->sets[scene_set_of(scene, slot)].pairs[tensor];
     GK_ASSERT(scene->sets[scene_set_of(scene, slot)].computed);
-    enum gk_status status = scene_show(scene, false, err);
+    enum gk_status status = scene_show(scene, pairs, err);
     if (status == GK_OK) {
         status = gk_inspector_check(scene->inspector, input, scene_address(scene, slot, tensor),
                                     pairs, &sum, err);

@@ -293,7 +293,7 @@ static void kept_put(const struct gk_trial_bench *bench, const struct gk_hash *k
 
 struct gk_effort gk_effort_search(void)
 {
-    return (struct gk_effort){.samples_min = 1, .samples_max = 16, .budget_ns = 2e7};
+    return (struct gk_effort){.samples_min = 1, .samples_max = 16, .budget_ns = 3.5e7};
 }
 
 struct gk_effort gk_effort_pass(bool sustained)
@@ -308,7 +308,6 @@ static bool finish(struct work *work)
 {
     struct gk_record *record = work->record;
     const struct gk_device_report *report = &work->run.report;
-    record->counts = gk_json_new_object();
     bool good = record->counts != NULL;
     for (uint32_t i = 0; i < report->counter_count && good; i++) {
         good = gk_json_set_int(record->counts, report->counters[i].name,
@@ -320,7 +319,10 @@ static bool finish(struct work *work)
     return good;
 }
 
-typedef enum gk_status (*step)(struct work *, struct gk_err *);
+struct step {
+    const char *name; /* of its cost among the record's counts; NULL: too small to tell */
+    enum gk_status (*run)(struct work *, struct gk_err *);
+};
 
 static enum gk_status note_estimate(struct work *work, struct gk_err *err)
 {
@@ -334,20 +336,48 @@ static enum gk_status verify_again(struct work *work, struct gk_err *err)
     return work->trial->input_set == GK_INPUT_SETS_ALL ? trial_device_again(work, err) : GK_OK;
 }
 
+static enum gk_status run_step(struct work *work, const struct step *step, struct gk_err *err)
+{
+    uint64_t (*now_ns)(void) = work->bench->now_ns;
+    uint64_t begin = now_ns ? now_ns() : 0;
+    enum gk_status status = step->run(work, err);
+    if (status == GK_OK && now_ns && step->name) {
+        int64_t spent = (int64_t)(now_ns() - begin);
+        work->record->measure_ns += step->run == trial_device_measure ? (double)spent : 0;
+        if (!gk_json_set_int(work->record->counts, step->name, spent)) {
+            return gk_fail(err, GK_NOMEM, "out of memory");
+        }
+    }
+    return status;
+}
+
 static enum gk_status run_steps(struct work *work, struct gk_err *err)
 {
-    static const step host[] = {render, limits, load, trial_host_ladder, trial_host_measure, NULL};
-    static const step device[] = {
-        render,       limits, load, trial_device_ladder, note_estimate, trial_device_measure,
-        verify_again, NULL};
-    static const step vendor[] = {open_vendor, trial_device_ladder, choose_vendor,
-                                  trial_device_measure, NULL};
-    static const step again[] = {trial_device_measure, NULL};
-    const step *steps = !work->trial->template_ ? vendor : work->bench->scenes ? device : host;
+    static const struct step host[] = {{NULL, render},
+                                       {NULL, limits},
+                                       {NULL, load},
+                                       {NULL, trial_host_ladder},
+                                       {NULL, trial_host_measure},
+                                       {NULL, NULL}};
+    static const struct step device[] = {
+        {"wall_render_ns", render},      {"wall_limits_ns", limits},
+        {"wall_load_ns", load},          {"wall_ladder_ns", trial_device_ladder},
+        {NULL, note_estimate},           {"wall_measure_ns", trial_device_measure},
+        {"wall_again_ns", verify_again}, {NULL, NULL}};
+    static const struct step vendor[] = {{"wall_load_ns", open_vendor},
+                                         {"wall_ladder_ns", trial_device_ladder},
+                                         {"wall_choose_ns", choose_vendor},
+                                         {"wall_measure_ns", trial_device_measure},
+                                         {NULL, NULL}};
+    static const struct step again[] = {{"wall_measure_ns", trial_device_measure}, {NULL, NULL}};
+    const struct step *steps = !work->trial->template_ ? vendor
+                               : work->bench->scenes   ? device
+                                                       : host;
     enum gk_status status = GK_OK;
+    work->record->counts = gk_json_new_object();
     steps = work->scene && work->trial->measure_only ? again : steps;
-    while (*steps && status == GK_OK && !trial_failed(work)) {
-        status = (*steps++)(work, err);
+    while (steps->run && status == GK_OK && !trial_failed(work)) {
+        status = run_step(work, steps++, err);
     }
     return status;
 }

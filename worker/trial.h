@@ -48,6 +48,7 @@ struct gk_trial {
 
 struct gk_trial_bench { /* what an executor keeps between trials */
     struct gk_device *device;
+    uint64_t (*now_ns)(void);         /* a steady clock; NULL: costs by the wall are not told */
     struct gk_references *references; /* host ladder */
     struct gk_inspector *inspector;   /* device ladder; NULL: the host compares */
     struct gk_scenes *scenes;

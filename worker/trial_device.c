@@ -252,7 +252,7 @@ static enum gk_status go(struct work *work, const struct climb *climb, bool dirt
         return status;
     }
     set_patience(work);
-    status = gk_scene_reset(work->scene, true, err);
+    status = gk_scene_reset(work->scene, err);
     for (uint32_t i = 0; i < climb->count && status == GK_OK && !trial_failed(work); i++) {
         status = dirty ? GK_OK : reset_workspaces(work, !work->started, err);
         work->started = true;

@@ -3,8 +3,11 @@
 // sum over absolute values times the steepest slope of the activation: what the rounding errors of
 // any order of summation are measured against.
 //
-// Kept plain on purpose: no tiles, no shared memory, nothing of <gk/...>, conversions of its own.
-// Products of two 16- or 8-bit numbers are exact in double.
+// Kept plain on purpose: one thread adds one element's products in the order of k, nothing of
+// <gk/...>, conversions of its own. A block covers 16 x 16 elements and brings its rows and columns
+// in pieces through shared memory, already as doubles: without that a GPU spends seconds on the
+// largest problems, reading one 2-byte element a cache line. Products of two 16- or 8-bit numbers
+// are exact in double.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -123,28 +126,7 @@ FUNCTION double silu(double x)
     return x / (1.0 + exponential(-x));
 }
 
-// The sum over K of one row of A and one column of B, scaled.
-FUNCTION Pair product(const Input *a, const Input *b, const float *a_scale, const float *b_scale,
-                      i64 k_count, i64 a_step, i64 b_step)
-{
-    Pair sum = {0.0, 0.0};
-    for (i64 k = 0; k < k_count; ++k) {
-        double term = FROM_INPUT(*a) * FROM_INPUT(*b);
-#if GK_SCALE == GK_SCALE_BLOCK128
-        term *= (double)a_scale[k / SCALE_BLOCK] * b_scale[k / SCALE_BLOCK];
-#endif
-        sum.value += term;
-        sum.magnitude += fabs(term);
-        a += a_step;
-        b += b_step;
-    }
-#if GK_SCALE == GK_SCALE_TENSOR
-    const double factor = (double)*a_scale * *b_scale;
-    sum.value *= factor;
-    sum.magnitude *= fabs(factor);
-#endif
-    return sum;
-}
+constexpr int kTile = 16, kPiece = 32, kThreads = kTile * kTile;
 
 struct Matrices {
     const Input *a, *b;
@@ -152,25 +134,65 @@ struct Matrices {
     i64 m, n, k, groups, lda, ldb;
 };
 
-// Row `row` of A times column `col` of B in one entry of the batch, before alpha.
-FUNCTION Pair dot(const Matrices &x, i64 batch, i64 row, i64 col)
+// A piece of 16 rows or columns, [line][k]; what lies outside is 0. The odd pitch spreads the lines
+// over the banks.
+typedef double Piece[kTile][kPiece + 1];
+
+FUNCTION void bring(Piece piece, const Input *matrix, i64 first_line, i64 lines, i64 first_k,
+                    i64 k_count, i64 pitch, bool along_k)
 {
-    const i64 matrix_b = batch * x.groups + row / (x.m / x.groups);
-    const Input *a =
-        x.a + batch * x.lda * (A_ALONG_K ? x.m : x.k) + (A_ALONG_K ? row * x.lda : row);
-    const Input *b =
-        x.b + matrix_b * x.ldb * (B_ALONG_K ? x.n : x.k) + (B_ALONG_K ? col * x.ldb : col);
-    const float *a_scale = x.a_scale, *b_scale = x.b_scale;
+    for (int e = (int)threadIdx.x; e < kTile * kPiece; e += kThreads) {
+        const int line = along_k ? e / kPiece : e % kTile; // neighbours read neighbours
+        const int k = along_k ? e % kPiece : e / kTile;
+        const bool inside = first_line + line < lines && first_k + k < k_count;
+        const i64 at = along_k ? (first_line + line) * pitch + first_k + k
+                               : (first_k + k) * pitch + first_line + line;
+        piece[line][k] = inside ? FROM_INPUT(matrix[at]) : 0.0;
+    }
+}
+
+// Row `row` of A times column `col` of B in one entry of the batch, scaled, before alpha. The whole
+// block calls it; rows are those of one group. A thread outside the matrix helps to bring, and what
+// it returns is of no use.
+FUNCTION Pair dot(const Matrices &x, i64 batch, i64 row, i64 row_end, i64 col)
+{
+    __shared__ Piece a_piece, b_piece;
+    const int tile_row = threadIdx.x / kTile, tile_col = threadIdx.x % kTile;
+    const i64 first_row = row - tile_row, first_col = col - tile_col;
+    const i64 matrix_b = batch * x.groups + first_row / (x.m / x.groups);
+    const Input *a = x.a + batch * x.lda * (A_ALONG_K ? x.m : x.k);
+    const Input *b = x.b + matrix_b * x.ldb * (B_ALONG_K ? x.n : x.k);
 #if GK_SCALE == GK_SCALE_BLOCK128
+    const bool inside = row < row_end && col < x.n;
     const i64 blocks_k = (x.k + SCALE_BLOCK - 1) / SCALE_BLOCK;
     const i64 blocks_n = (x.n + SCALE_BLOCK - 1) / SCALE_BLOCK;
-    a_scale += (batch * x.m + row) * blocks_k;
-    b_scale += (matrix_b * blocks_n + col / SCALE_BLOCK) * blocks_k;
-#elif GK_SCALE == GK_SCALE_TENSOR
-    a_scale += batch;
-    b_scale += matrix_b;
+    const float *a_scale = x.a_scale + (batch * x.m + row) * blocks_k;
+    const float *b_scale = x.b_scale + (matrix_b * blocks_n + col / SCALE_BLOCK) * blocks_k;
 #endif
-    return product(a, b, a_scale, b_scale, x.k, A_ALONG_K ? 1 : x.lda, B_ALONG_K ? 1 : x.ldb);
+    Pair sum = {0.0, 0.0};
+    for (i64 k = 0; k < x.k; k += kPiece) {
+        __syncthreads(); // the piece before has been used
+        bring(a_piece, a, first_row, row_end, k, x.k, x.lda, A_ALONG_K);
+        bring(b_piece, b, first_col, x.n, k, x.k, x.ldb, B_ALONG_K);
+        __syncthreads();
+        for (int i = 0; i < kPiece; ++i) {
+            double term = a_piece[tile_row][i] * b_piece[tile_col][i];
+#if GK_SCALE == GK_SCALE_BLOCK128
+            if (inside && k + i < x.k) {
+                const i64 block = (k + i) / SCALE_BLOCK;
+                term *= (double)a_scale[block] * b_scale[block];
+            }
+#endif
+            sum.value += term;
+            sum.magnitude += fabs(term);
+        }
+    }
+#if GK_SCALE == GK_SCALE_TENSOR
+    const double factor = (double)x.a_scale[batch] * x.b_scale[matrix_b];
+    sum.value *= factor;
+    sum.magnitude *= fabs(factor);
+#endif
+    return sum;
 }
 
 extern "C" __global__ void gk_gemm_reference(const Input *a, const Input *b, const float *a_scale,
@@ -179,15 +201,22 @@ extern "C" __global__ void gk_gemm_reference(const Input *a, const Input *b, con
                                              i64 k, i64 batch_count, i64 groups, i64 lda, i64 ldb,
                                              i64 ldc, double alpha, double beta)
 {
-    const i64 columns = GATED ? n / 2 : n;
-    const i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (index >= m * columns) {
-        return;
-    }
-    const i64 row = index / columns, col = index % columns;
+    // Tiles go along the columns, then down the rows of a group, then through the groups.
+    const i64 columns = GATED ? n / 2 : n, rows = m / groups;
+    const i64 tiles_n = (columns + kTile - 1) / kTile, tiles_m = (rows + kTile - 1) / kTile;
+    const i64 group = blockIdx.x / tiles_n / tiles_m, row_end = (group + 1) * rows;
+    const i64 row =
+        group * rows + blockIdx.x / tiles_n % tiles_m * kTile + threadIdx.x / kTile;
+    const i64 col = blockIdx.x % tiles_n * kTile + threadIdx.x % kTile;
     const Matrices matrices = {a, b, a_scale, b_scale, m, n, k, groups, lda, ldb};
     for (i64 batch = blockIdx.z; batch < batch_count; batch += gridDim.z) {
-        Pair x = dot(matrices, batch, row, col);
+        Pair x = dot(matrices, batch, row, row_end, col);
+#if GATED
+        Pair other = dot(matrices, batch, row, row_end, col + columns);
+#endif
+        if (row >= row_end || col >= columns) {
+            continue; // as all threads do that bring pieces: the next entry's barriers are met
+        }
         x.value *= alpha;
         x.magnitude *= fabs(alpha);
         if (c_in) {
@@ -208,7 +237,6 @@ extern "C" __global__ void gk_gemm_reference(const Input *a, const Input *b, con
         x.value = silu(x.value);
         x.magnitude *= 1.10;
 #elif GATED
-        Pair other = dot(matrices, batch, row, col + columns);
         other.value *= alpha;
         other.magnitude *= fabs(alpha);
         if (bias) {

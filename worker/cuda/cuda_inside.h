@@ -101,6 +101,7 @@ enum gk_status cuda_release(struct gk_device *base, uint64_t address, struct gk_
 enum gk_status cuda_alloc_hidden(struct gk_device *base, const char *name, uint64_t bytes,
                                  uint64_t *address_out, struct gk_err *err);
 enum gk_status cuda_hide(struct gk_device *base, bool hidden, struct gk_err *err);
+enum gk_status cuda_show(struct gk_device *base, uint64_t address, struct gk_err *err);
 void cuda_memory_fini(struct cuda_device *device);
 /* GK_INPUT unless the range lies inside one allocation and, for hidden ones, is shown. */
 enum gk_status cuda_range(struct cuda_device *device, uint64_t address, uint64_t size,

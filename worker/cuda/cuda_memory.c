@@ -264,6 +264,20 @@ enum gk_status cuda_hide(struct gk_device *base, bool hidden, struct gk_err *err
     return status;
 }
 
+enum gk_status cuda_show(struct gk_device *base, uint64_t address, struct gk_err *err)
+{
+    struct cuda_device *device = cuda_of(base);
+    uint32_t behind = index_behind(device, address);
+    if (behind == 0 || device->blocks[behind - 1].address != address ||
+        !device->blocks[behind - 1].is_hidden) {
+        return gk_fail(err, GK_NOT_FOUND,
+                       "show of 0x%" PRIx64 ": no hidden allocation begins there", address);
+    }
+    struct cuda_block *block = &device->blocks[behind - 1];
+    enum gk_status status = check_idle(device, "show", err);
+    return status == GK_OK && !block->mapped ? map(device, block, err) : status;
+}
+
 /* ------------------------------------------------------------------ the end */
 
 enum gk_status cuda_release(struct gk_device *base, uint64_t address, struct gk_err *err)

@@ -112,6 +112,7 @@ static const struct gk_device_ops cuda_ops = {
     .copy = cuda_copy,
     .alloc_hidden = cuda_alloc_hidden,
     .hide = cuda_hide,
+    .show = cuda_show,
     .encode = cuda_encode,
     .record_begin = cuda_record_begin,
     .record_end = cuda_record_end,

@@ -48,7 +48,9 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
         ((Element *)a)[i] = element(5.0f);
     }
 #elif GK_BUG == GK_BUG_DIRTY
-    flags[7] = 1;
+    if (i == 0) {
+        flags[7] = 1;
+    }
 #elif GK_BUG == GK_BUG_TRAP
     __trap();
 #elif GK_BUG == GK_BUG_HEAVY // no mistake, but seconds of work for the compiler
