@@ -5,6 +5,17 @@
 
 #define MESSAGE_BYTES 100 /* of a failure's message in a cell; --json has all of it */
 
+/* What a reader of the time has to know: "unstable, near_floor". */
+static void marks_cell(struct gk_table *table, const struct gk_json *marks)
+{
+    struct gk_buf text = {0};
+    for (size_t i = 0; i < gk_json_count(marks); i++) {
+        gk_buf_printf(&text, "%s%s", i ? ", " : "", gk_json_string(gk_json_at(marks, i), "?"));
+    }
+    gk_table_cell(table, "%s", gk_buf_text(&text));
+    gk_buf_fini(&text);
+}
+
 static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_json *row)
 {
     if (gk_options_has(&cli->options, "failed") && gk_trial_unrun(row)) {
@@ -21,6 +32,11 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_cell_text(table, row, "stage");
     gk_table_cell(table, "%s", failure);
     gk_cell_text(table, row, "config");
+    const struct gk_json *marks = gk_json_get(row, "marks");
+    if (gk_json_count(marks) > 0 && size == 0) {
+        marks_cell(table, marks);
+        return;
+    }
     gk_table_cell(table, "%.*s%s", size > MESSAGE_BYTES ? MESSAGE_BYTES : size, message,
                   cut ? " ..." : "");
 }

@@ -266,6 +266,13 @@ enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json 
                         " (SELECT job FROM jobs WHERE ended_ms<?1))",
                         "i", (int64_t)before_ms);
     }
+    if (status == GK_OK) { /* on a GPU nearly every trial has conditions of its own */
+        status = db_run(db, err,
+                        "DELETE FROM environments WHERE environment NOT IN (SELECT environment FROM"
+                        " trials WHERE environment IS NOT NULL UNION SELECT environment FROM picks"
+                        " WHERE environment IS NOT NULL)",
+                        "");
+    }
     gk_buf_fini(&sql);
     struct gk_json *out = status == GK_OK ? gk_json_new_object() : NULL;
     if (status == GK_OK && (!out || !gk_json_set_int(out, "trials_deleted", count))) {

@@ -1,4 +1,6 @@
 /* Listings: one page each, the cursor is the key of the last row of the page before. */
+#include <string.h>
+
 #include "db/db_internal.h"
 
 static enum gk_status page(enum gk_status status, struct gk_json *rows, const char *name,
@@ -29,6 +31,20 @@ enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *sta
     return page(status, rows, "jobs", "job", page_out, err);
 }
 
+/* A computed column has no declared type: its text is made a list here. */
+static enum gk_status parse_marks(struct gk_json *row, struct gk_err *err)
+{
+    const char *text = gk_json_get_string(row, "marks", NULL);
+    struct gk_json *list = NULL;
+    if (!text) {
+        return GK_OK;
+    }
+    enum gk_status status = gk_json_parse(text, strlen(text), "marks", &list, err);
+    return status == GK_OK && !gk_json_set(row, "marks", list)
+               ? gk_fail(err, GK_NOMEM, "out of memory")
+               : status;
+}
+
 enum gk_status gk_db_list_trials(struct gk_db *db, int64_t job, bool failed_only, int64_t cursor,
                                  struct gk_json **page_out, struct gk_err *err)
 {
@@ -38,10 +54,18 @@ enum gk_status gk_db_list_trials(struct gk_db *db, int64_t job, bool failed_only
         "SELECT r.trial,r.job,r.task,r.seq,p.op,p.canonical AS "
         "problem,k.arch,k.gpu,r.template,r.config,"
         "r.config_id,r.state,r.attempt,r.reused,r.stage,r.failure,r.message,r.time_ns,r.cost_ns,"
-        "r.worker,r.recorded_ms FROM trials r JOIN tasks k ON k.task=r.task JOIN problems p"
+        "r.worker,r.recorded_ms,json_extract(r.record,'$.marks') AS marks FROM trials r JOIN tasks "
+        "k ON k.task=r.task JOIN problems p"
         " ON p.problem=k.problem WHERE r.job=?1 AND r.trial>?2 AND (?3=0 OR r.state='parked'"
         " OR (r.state='recorded' AND r.failure<>'none')) ORDER BY r.trial LIMIT 501",
         "iii", job, cursor, (int64_t)failed_only);
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        status = parse_marks((struct gk_json *)(uintptr_t)gk_json_at(rows, i), err); /* ours */
+    }
+    if (status != GK_OK) {
+        gk_json_free(rows);
+        return status;
+    }
     return page(status, rows, "trials", "trial", page_out, err);
 }
 

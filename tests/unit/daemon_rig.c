@@ -358,6 +358,7 @@ static struct gk_json *record_of(const struct rig *rig, const struct rig_worker 
     if (!record.modelled) {
         record.gpu_verify_ns = 2e5;
         record.gpu_measure_ns = 6e5;
+        record.marks = 1u << GK_MARK_UNSTABLE;
     }
     record.compile_ns = record.verify_ns = record.measure_ns = 1e6;
     if (fails(rig, config)) {

@@ -238,7 +238,13 @@ static void rates_count_what_was_new(void **state)
     assert_true(busy > 0.0799 && busy < 0.0801); /* 0.8 of 10 ms each */
     assert_true(gk_json_get_real(rates, "gpu_busy_verify", 0) > 0.0199);
     assert_true(gk_json_get_real(rates, "gpu_busy_final", 0) > 0.29); /* 3 of 10 ms */
-    rig.wall_ms += 3600000;                                           /* an hour later */
+    assert_int_equal(rig_count(&rig, "trials", "trials", job), 12);
+    const struct gk_json *trials = gk_json_get(rig.reply, "trials"), *marks = NULL;
+    for (size_t i = 0; i < 12 && !marks; i++) {
+        marks = gk_json_get(gk_json_at(trials, i), "marks");
+    }
+    assert_string_equal(gk_json_string(gk_json_at(marks, 0), ""), "unstable");
+    rig.wall_ms += 3600000; /* an hour later */
     rig.now_ns += UINT64_C(3600) * 1000000000u;
     rig_hello(&rig, &rig.workers[0]);
     rig_ready(&rig, &rig.workers[0], 4);
