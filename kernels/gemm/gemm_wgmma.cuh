@@ -71,7 +71,6 @@ struct Config {
     static constexpr u32 kStepBytes = kBankLineBytes / kStepsK;
     static constexpr u32 kBytesA = kTileM * kBankLineBytes, kBytesB = kTileN * kBankLineBytes;
     static constexpr u32 kCluster = kClusterM * kClusterN; // blocks
-    static constexpr Scope kScope = kCluster == 1 ? Scope::kBlock : Scope::kCluster;
 
     // A consumer's part of a tile: kBlocksM products of 64 rows, each over all columns.
     static constexpr u32 kReaders = kPingpong ? 1 : kConsumers; // consumers of one tile
@@ -214,7 +213,7 @@ GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const TileOrder &order, P
         for (i32 tile = 0; tile < k_tiles; ++tile) {
             const i32 k = tile * static_cast<i32>(Config::kTileK);
             Barrier &full = smem.full[at.stage];
-            smem.empty[at.stage].wait<Config::kScope>(at.parity ^ 1);
+            smem.empty[at.stage].wait(at.parity ^ 1);
             full.arrive_expect_bytes(Config::kBytesA + Config::kBytesB);
             load_part<Config::kTileM / Config::kClusterN, Config::kClusterN>(
                 maps.a, smem.a[at.stage], k, work.row, work.batch, place.n, blocks_of_row, full);
@@ -249,7 +248,7 @@ GK_DEVICE void release(Barrier &empty)
             empty.arrive();
         }
     } else if (lane < Config::kCluster) {
-        empty.arrive_at(lane);
+        empty.arrive_read_at(lane);
     }
 }
 

@@ -80,6 +80,22 @@ struct alignas(8) Barrier {
                      : "memory");
     }
 
+    // The same for a warp that has only read, and whose reads are complete (those of wgmma once
+    // wgmma_wait has returned): says that they are, and publishes nothing. Its waiters start copies
+    // over what was read, so any scope does. arrive_at costs a fence of the whole GPU, which a
+    // reader that releases a stage every few hundred cycles cannot pay.
+    GK_DEVICE void arrive_read_at(u32 rank)
+    {
+        asm volatile("{\n"
+                     ".reg .b32 there;\n"
+                     "mapa.shared::cluster.u32 there, %0, %1;\n"
+                     "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+                     "}"
+                     :
+                     : "r"(address()), "r"(rank)
+                     : "memory");
+    }
+
     // True if the phase of this parity has ended. May suspend the thread for a moment first.
     template <Scope kScope = Scope::kBlock> GK_DEVICE bool try_wait(u32 parity) const
     {
