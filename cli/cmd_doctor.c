@@ -96,8 +96,10 @@ static void check_gpu(struct report *report, const struct gk_json *gpu, size_t i
     }
     bool busy = gk_json_count(processes) > 0 && holder == 0;
     char held[64] = "";
-    if (holder != 0) {
+    if (holder > 0) {
         (void)snprintf(held, sizeof held, "; held by a gktune-worker, process %" PRId64, holder);
+    } else if (holder < 0) {
+        (void)snprintf(held, sizeof held, "; held by a gktune-worker");
     }
     line(report, name, busy ? MARK_WARN : MARK_OK,
          "Another program computes there: times taken beside it are not the kernel's own.",

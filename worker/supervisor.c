@@ -52,6 +52,9 @@ static void on_heartbeat(uv_timer_t *timer)
 {
     struct worker *worker = timer->data;
     session_beat(worker);
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        gk_gpu_lock_tend(worker->benches[i].lock);
+    }
 }
 
 static void on_signal(uv_signal_t *handle, int number)

@@ -173,6 +173,13 @@ static void one_worker_a_gpu(void **state)
     (void)snprintf(mine, sizeof mine, "process %ld", (long)getpid());
     assert_contains(err.text, mine);
     assert_int_equal(gk_gpu_lock_holder(uuid), getpid());
+    for (int i = 0; i < 1000; i++) { /* many askers, tended now and then */
+        assert_int_equal(gk_gpu_lock_holder(uuid), getpid());
+        if (i % 100 == 0) {
+            gk_gpu_lock_tend(lock);
+        }
+    }
+    gk_gpu_lock_tend(NULL);
     gk_gpu_lock_free(lock);
     gk_gpu_lock_free(NULL);
     assert_int_equal(gk_gpu_lock_holder(uuid), 0);

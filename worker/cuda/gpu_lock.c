@@ -52,7 +52,7 @@ enum gk_status gk_gpu_lock_take(const char *uuid, struct gk_gpu_lock **lock_out,
     if (!lock) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    lock->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    lock->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (lock->fd >= 0 && bind(lock->fd, (struct sockaddr *)&address, size) == 0 &&
         listen(lock->fd, ASKERS_MAX) == 0) {
         *lock_out = lock;
@@ -69,6 +69,17 @@ enum gk_status gk_gpu_lock_take(const char *uuid, struct gk_gpu_lock **lock_out,
                                 ", another gktune-worker; end it or choose another device",
                                 uuid, holder)
                       : gk_fail(err, GK_BUSY, "%s is held by another gktune-worker", uuid);
+}
+
+void gk_gpu_lock_tend(struct gk_gpu_lock *lock)
+{
+    for (int i = 0; lock && i < ASKERS_MAX; i++) {
+        int fd = accept4(lock->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0) {
+            return; /* nobody left, or descriptors are short: next time */
+        }
+        (void)close(fd);
+    }
 }
 
 void gk_gpu_lock_free(struct gk_gpu_lock *lock)

@@ -19,6 +19,9 @@ struct gk_gpu_lock;
 enum gk_status gk_gpu_lock_take(const char *uuid, struct gk_gpu_lock **lock_out,
                                 struct gk_err *err);
 void gk_gpu_lock_free(struct gk_gpu_lock *lock);
+/* Lets those go who asked for the holder: each leaves a connection that waits to be taken. To be
+ * called now and then; after 128 that nobody took, askers are no longer told the process. */
+void gk_gpu_lock_tend(struct gk_gpu_lock *lock);
 /* Process number of the holder; 0: nobody holds it; -1: somebody whose number is not told. */
 int64_t gk_gpu_lock_holder(const char *uuid);
 
