@@ -306,7 +306,7 @@ static const char *failure_text(const struct gk_json *passes, int64_t trial)
             }
         }
     }
-    return trial == INT64_MIN ? "no samples came" : "no samples in a pass";
+    return trial == INT64_MIN ? "no samples came" : "clearly behind, and left out of later passes";
 }
 
 /* What a worker said of its samples of an entry, newest first; NULL. */
@@ -405,9 +405,35 @@ static enum gk_status store_verdict(struct gk_core *core, struct task *task,
     return status == GK_OK ? task_move(core, task, TASK_JUDGED, NULL, err) : status;
 }
 
-/* Judges all passes of the round; *go_on_out tells whether another one is wanted. */
+#define BEHIND                                                                                     \
+    1.05 /* slower than the best by this factor, interval and all: more passes buy nothing */
+
+/* Trials that the next pass goes without: clearly behind, and nobody's yardstick. In the sustained
+ * regime each entry costs more than a second a pass. */
+static struct gk_json *left_behind(const struct gk_json *round,
+                                   const struct gk_round_entry *entries,
+                                   const struct gk_round_verdict *verdict)
+{
+    struct gk_json *list = gk_json_new_array();
+    bool ok = list != NULL;
+    for (size_t i = 0; ok && i < gk_json_count(round); i++) {
+        bool yardstick = entries[i].is_default || entries[i].is_incumbent || entries[i].is_vendor;
+        int64_t trial = gk_json_get_int(gk_json_at(round, i), "trial", 0);
+        if (!entries[i].dropped && !yardstick && trial > 0 && verdict->entries[i].low > BEHIND) {
+            ok = gk_json_push(list, gk_json_new_int(trial));
+        }
+    }
+    if (!ok) {
+        gk_json_free(list);
+        return NULL;
+    }
+    return list;
+}
+
+/* Judges all passes of the round. *drop_out: another pass is wanted, without these trials; NULL:
+ * none is. */
 static enum gk_status judge(struct gk_core *core, struct task *task, int64_t token, bool last,
-                            bool measured, bool *go_on_out, struct gk_err *err)
+                            bool measured, struct gk_json **drop_out, struct gk_err *err)
 {
     struct gk_json *passes = NULL, *text = NULL;
     struct gk_round_entry *entries = calloc(GK_FINALISTS_MAX, sizeof *entries);
@@ -423,10 +449,12 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
     int64_t used = take_passes(task->round, passes, entries);
     enum gk_status judged =
         gk_judge_round(entries, count, (uint64_t)task->job->seed, measured, verdict, NULL);
-    *go_on_out = judged == GK_OK && !last && !verdict->settled &&
+    bool go_on = judged == GK_OK && !last && !verdict->settled &&
                  (int64_t)gk_json_count(passes) < (measured ? PASSES_REAL : PASSES_MODELLED) &&
                  !enough_to_finish(task, used, measured);
-    if (*go_on_out) {
+    if (go_on) {
+        *drop_out = measured ? left_behind(task->round, entries, verdict) : gk_json_new_array();
+        status = *drop_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
         goto out;
     }
     if (judged != GK_OK) {
@@ -515,18 +543,25 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
         core_send_session(core, session, GK_MSG_ACK, message->token, again);
         return GK_OK;
     }
-    bool go_on = false;
+    struct gk_json *drop = NULL;
     status = store_pass(core, lease, pass, message->body, modelled, err);
     if (status == GK_OK) {
         status = judge(core, lease->task, token, gk_json_get_bool(message->body, "last", false),
-                       !modelled, &go_on, err);
+                       !modelled, &drop, err);
     }
+    bool go_on = drop != NULL;
     if (status == GK_OK && !go_on) {
         status = gk_db_lease_delete(core->db, token, err);
         lease_remove(core, lease_find(core, token));
     }
     struct gk_json *body = ack_body(token, pass, "stored");
-    if (status != GK_OK || !body || !gk_json_set_bool(body, "go_on", go_on)) {
+    bool ok = body && gk_json_set_bool(body, "go_on", go_on);
+    if (gk_json_count(drop) > 0) {
+        ok = gk_json_set(body, "drop", drop) && ok;
+    } else {
+        gk_json_free(drop);
+    }
+    if (status != GK_OK || !ok) {
         gk_json_free(body);
         return status;
     }

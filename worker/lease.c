@@ -405,11 +405,16 @@ static void report_trial(struct worker *worker, struct lease *lease, const struc
     lease_drop(worker, lease);
 }
 
+static bool runs(const struct unit *unit)
+{
+    return !unit->failure && !unit->left_out;
+}
+
 static uint32_t survivors(const struct lease *lease)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < lease->unit_count; i++) {
-        count += lease->units[i].failure ? 0 : 1;
+        count += runs(&lease->units[i]) ? 1 : 0;
     }
     return count;
 }
@@ -522,7 +527,7 @@ uint32_t lease_next_unit(struct lease *lease)
     }
     while (lease->order_at < lease->order_count) {
         uint32_t unit = lease->order[lease->order_at++];
-        if (!lease->units[unit].failure) {
+        if (runs(&lease->units[unit])) {
             return unit;
         }
     }
@@ -532,7 +537,7 @@ uint32_t lease_next_unit(struct lease *lease)
 static bool pass_is_over(const struct lease *lease)
 {
     for (uint32_t i = lease->order_at; i < lease->order_count; i++) {
-        if (!lease->units[lease->order[i]].failure) {
+        if (runs(&lease->units[lease->order[i]])) {
             return false;
         }
     }
@@ -592,6 +597,16 @@ void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
     }
     if (pass_is_over(lease)) {
         report_pass(worker, lease);
+    }
+}
+
+void lease_leave_out(struct lease *lease, const struct gk_json *trials)
+{
+    for (size_t t = 0; t < gk_json_count(trials); t++) {
+        int64_t trial = gk_json_int(gk_json_at(trials, t), 0);
+        for (uint32_t i = 0; i < lease->unit_count && trial != 0; i++) {
+            lease->units[i].left_out |= lease->units[i].trial == trial;
+        }
     }
 }
 

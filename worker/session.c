@@ -261,6 +261,7 @@ static void take_ack(struct worker *worker, const struct gk_message *message)
         struct lease *lease = lease_find(worker, token);
         gk_spool_remove(worker->spool, token, pass);
         if (lease && lease->is_final && pass == lease->pass) {
+            lease_leave_out(lease, gk_json_get(message->body, "drop"));
             lease_acknowledged(worker, lease, go_on && !stale);
         } else if (!lease && pass > 0 && go_on) {
             session_release(worker, token, "the worker restarted within the final round");

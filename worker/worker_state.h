@@ -81,6 +81,7 @@ struct unit { /* one config of a lease */
     struct compile_task *tasks[GK_LAUNCHES_MAX];
     struct gk_json *failure; /* its record when it failed before running or dropped out */
     bool reported;           /* the failure went out */
+    bool left_out;           /* of further passes: the daemon says that it is clearly behind */
     bool is_vendor;          /* the vendor's library: no config, nothing to compile */
     struct gk_json *samples; /* of the current pass; NULL: none */
     char *detail;            /* vendor: which of its results it was */
@@ -219,6 +220,7 @@ void leases_advance(struct worker *worker);
 /* The running unit has a record (lent). */
 void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
                     const struct gk_json *record);
+void lease_leave_out(struct lease *lease, const struct gk_json *trials);
 void lease_acknowledged(struct worker *worker, struct lease *lease, bool go_on);
 void lease_drop(struct worker *worker, struct lease *lease);
 /* Next unit to run, or UINT32_MAX. */
