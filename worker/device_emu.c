@@ -192,8 +192,10 @@ static enum gk_failure failure_of(enum gk_emu_fault fault)
     case GK_EMU_FAULT_MISALIGNED:
         return GK_FAILURE_MISALIGNED;
     case GK_EMU_FAULT_UNWRITTEN:
-    case GK_EMU_FAULT_PENDING:
         return GK_FAILURE_UNWRITTEN_READ;
+    case GK_EMU_FAULT_PENDING:
+    case GK_EMU_FAULT_RACE:
+        return GK_FAILURE_RACE;
     case GK_EMU_FAULT_DEADLOCK:
     case GK_EMU_FAULT_DIVERGENT:
         return GK_FAILURE_DEADLOCK;

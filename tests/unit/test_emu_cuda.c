@@ -509,7 +509,7 @@ static void blocks_take_turns(void **state)
     rig_init(&rig, "sm_80");
     rig_cuda(&rig, "extern \"C\" __global__ void k(int *turn, int *sum) {\n"
                    "  if (threadIdx.x == 0) while (*(volatile int *)turn != blockIdx.x) { }\n"
-                   "  __syncthreads();\n"
+                   "  __threadfence(); __syncthreads();\n"
                    "  if (threadIdx.x == 0) { *sum = *sum * 3 + (int)blockIdx.x;\n"
                    "    __threadfence(); atomicExch(turn, (int)blockIdx.x + 1); }\n}\n");
     rig.grid[0] = 60;

@@ -43,6 +43,7 @@ struct gk_emu_options {
     /* Of the host: "base", "avx2", "avx512"; NULL means the best one it has. Results are the same
      * bits with each; tests ask for all of them. */
     const char *instruction_set;
+    bool no_races; /* data races are not looked for: for speed, where they were before */
 };
 
 /* The emulated GPU; per-block limits are those of the target. */
@@ -81,7 +82,8 @@ struct gk_emu_props {
     X(ASSERT, 11, "device assertion failed")                                                       \
     X(BAD_OPERAND, 12, "operand value not allowed")                                                \
     X(UNSUPPORTED, 13, "not supported by the emulated device")                                     \
-    X(CALL_DEPTH, 14, "recursive or too deep device call")
+    X(CALL_DEPTH, 14, "recursive or too deep device call")                                         \
+    X(RACE, 15, "data race")
 
 enum gk_emu_fault {
 #define GK_EMU_FAULT_ENUM(name, number, text) GK_EMU_FAULT_##name = number,

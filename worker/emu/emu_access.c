@@ -358,6 +358,11 @@ static int access_in(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     }
 }
 
+static inline bool watched(const struct emu_warp *warp, enum emu_space space)
+{
+    return !warp->run->order.off && (space == EMU_GLOBAL || space == EMU_SHARED);
+}
+
 /* ------------------------------------------------------------------ generic addresses */
 
 static enum emu_space window_of(uint64_t address)
@@ -405,6 +410,10 @@ static int access_generic(struct emu_warp *warp, const struct emu_insn *insn, ui
             some.contiguous = false;
         }
         if (access_in(warp, insn, part, bytes, kind, &some) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+        if (watched(warp, space) &&
+            emu_order_access(warp, insn, part, bytes, kind, &some) != EMU_NEXT) {
             return EMU_STOP;
         }
         count_access(warp, &some, part, bytes, kind);
@@ -484,6 +493,9 @@ int emu_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask
         return access_generic(warp, insn, mask, bytes, kind, out);
     }
     step = access_in(warp, insn, mask, bytes, kind, out);
+    if (step == EMU_NEXT && watched(warp, out->space)) {
+        step = emu_order_access(warp, insn, mask, bytes, kind, out);
+    }
     if (step == EMU_NEXT) {
         count_access(warp, out, mask, bytes, kind);
     }

@@ -400,11 +400,13 @@ static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32
     if (queue_copies(warp, insn, mask) != EMU_NEXT) {
         return EMU_STOP;
     }
-    if (warp->run->emu->schedule == GK_EMU_EARLY) {
-        uint32_t all[EMU_LANES];
+    /* Nobody may look before the wait in any schedule. That the bytes have already changed under
+     * `early` is seen by those who should not have been reading any more. */
+    for (uint32_t left = warp->run->emu->schedule == GK_EMU_EARLY ? mask : 0; left;
+         left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
 
-        memset(all, 0xff, sizeof(all));
-        emu_copies_complete(warp, all, mask);
+        memcpy(block->shared + record->address[l], record->data[l], bytes);
     }
     return EMU_NEXT;
 }

@@ -2,8 +2,9 @@
  * Barriers, warp-wide communication and fences.
  *
  * A .sync instruction with a member mask waits until all lanes of the mask that have not exited
- * stand at it; an .aligned one until all lanes of the warp do. Fences have no effect here: warps
- * run one at a time and every write is visible at once.
+ * stand at it; an .aligned one until all lanes of the warp do. Warps run one at a time and every
+ * write is visible at once, so fences move no data: barriers, bar.warp.sync and fences are edges of
+ * the order that accesses are checked against (emu_order.h).
  */
 #include "worker/emu/emu_exec.h"
 
@@ -47,11 +48,13 @@ void emu_barrier_check(struct emu_block *block, unsigned id)
                 if ((insn->sub & 15) == BAR_RED) {
                     write_reduction(warp, insn, group->mask, barrier);
                 }
+                emu_order_leave(warp, group->mask, &barrier->gate);
                 group->wait = EMU_READY;
                 group->pc++;
             }
         }
     }
+    emu_gate_drop(&barrier->gate);
     *barrier = (struct emu_barrier){0};
 }
 
@@ -126,6 +129,7 @@ static int bar(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask
     if (op == BAR_RED) {
         add_predicate(warp, insn, mask, barrier);
     }
+    emu_order_arrive(warp, mask, &barrier->gate, block->index);
     if (op == BAR_ARRIVE) {
         emu_barrier_check(block, id);
         return EMU_NEXT;
@@ -223,6 +227,7 @@ static bool meet_elsewhere(struct emu_warp *warp, uint32_t want, uint32_t here)
             return false;
         }
     }
+    emu_order_warp_sync(warp, there);
     warp->limit = 0;
     return true;
 }
@@ -230,18 +235,30 @@ static bool meet_elsewhere(struct emu_warp *warp, uint32_t want, uint32_t here)
 static int bar_warp(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     const uint32_t *members = emu_operand(warp, insn, 0);
-    uint32_t want = members[__builtin_ctz(mask)], same = 0, ready;
+    uint32_t want = members[__builtin_ctz(mask)], same = 0, ready = 0;
+    int step;
 
     for (unsigned l = 0; l < EMU_LANES; l++) {
         same |= (uint32_t)(mask >> l & 1 && members[l] == want) << l;
     }
     if (same == EMU_FULL && want == EMU_FULL) {
+        emu_order_warp_sync(warp, EMU_FULL);
         return EMU_NEXT;
     }
     if (same == mask && want & warp->alive & ~mask && meet_elsewhere(warp, want, mask)) {
         return EMU_NEXT;
     }
-    return members_ready(warp, insn, mask, members, &ready);
+    step = members_ready(warp, insn, mask, members, &ready);
+    for (uint32_t left = step == EMU_NEXT ? ready : 0; left;) {
+        want = members[__builtin_ctz(left)];
+        same = 0;
+        for (unsigned l = 0; l < EMU_LANES; l++) {
+            same |= (uint32_t)(left >> l & 1 && members[l] == want) << l;
+        }
+        emu_order_warp_sync(warp, same);
+        left &= ~same;
+    }
+    return step;
 }
 
 /* ------------------------------------------------------------------ shfl, vote, match, redux */
@@ -426,9 +443,7 @@ static int elect(struct emu_warp *warp, const struct emu_insn *insn, uint32_t ma
 
 static int fence(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    (void)warp;
-    (void)insn;
-    (void)mask;
+    emu_order_fence(warp, mask, (enum emu_scope)insn->scope);
     return EMU_NEXT;
 }
 

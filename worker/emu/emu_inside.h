@@ -11,6 +11,7 @@
 #define GK_WORKER_EMU_EMU_INSIDE_H
 
 #include "worker/emu/emu.h"
+#include "worker/emu/emu_order.h"
 
 #define EMU_LANES          32
 #define EMU_FULL           0xffffffffu
@@ -50,6 +51,7 @@ struct emu_alloc {
     unsigned char *touched; /* a bit a page of EMU_PAGE_BYTES, valid for launch `touched_in` */
     uint64_t touched_in;
     bool is_const;
+    struct emu_shadow shadow; /* of the launch that its stamp names */
 };
 
 struct emu_memory {
@@ -118,6 +120,8 @@ struct emu_insn {
     uint8_t round;              /* enum ptx_round */
     uint8_t cmp, boolean;       /* enum ptx_cmp, enum ptx_bool */
     uint8_t atom;               /* enum ptx_atom */
+    uint8_t sem;                /* enum ptx_sem: how a strong access orders; 0: a weak one */
+    uint8_t scope;              /* enum emu_scope of a strong access, fence or barrier */
     uint8_t sub;                /* small variant numbers of one family */
     uint8_t width[4];           /* bytes of a lane of op[0..3] where the type does not say */
     int16_t address, address2;  /* index in op[] of address registers, -1: none */
@@ -201,6 +205,7 @@ struct gk_emu {
     struct emu_memory memory;
     uint64_t seed, work_limit;
     enum gk_emu_schedule schedule;
+    bool no_races; /* not looked for */
     uint64_t launches;
     struct ptx_index *index; /* instruction rows by opcode */
 };
@@ -254,6 +259,7 @@ struct emu_warp {
     struct emu_copy_async *copies;
     uint32_t copy_count, copy_capacity;
     uint32_t batches[EMU_LANES]; /* commit groups closed by each lane */
+    struct emu_lane_order order;
 };
 
 struct emu_barrier {
@@ -261,6 +267,7 @@ struct emu_barrier {
     uint32_t arrived;  /* threads (whole warps count 32 when a count was given) */
     uint32_t popc;
     bool all, any, used;
+    struct emu_gate gate; /* what those that arrived know */
 };
 
 struct emu_block {
@@ -274,7 +281,11 @@ struct emu_block {
     unsigned char *registers; /* of all warps */
     unsigned char *locals;
     struct emu_barrier barriers[EMU_BARRIERS];
-    bool any_pending; /* cp.async bytes in flight somewhere in the block */
+    bool any_pending;         /* cp.async bytes in flight somewhere in the block */
+    uint32_t agents;          /* threads in whole warps, and slots for asynchronous operations */
+    struct emu_shadow shadow; /* of shared memory */
+    struct emu_releases releases; /* at addresses of shared memory */
+    uint32_t far_acquired;        /* number of its last acquire from another block */
 };
 
 /* A launch while it runs. */
@@ -294,7 +305,16 @@ struct emu_run {
     uint64_t next_block, total_blocks;
     uint64_t pages_touched; /* different ones of global memory */
     uint32_t blocks_per_sm;
+    struct emu_order order;
+    uint64_t shadow_stamp; /* of shared memory, a new one each block */
+    uint32_t cluster_blocks;
 };
+
+/* Blocks of one cluster have one number. Clusters lie along x. */
+static inline uint64_t emu_cluster_of(const struct emu_run *run, uint64_t block)
+{
+    return block / run->cluster_blocks;
+}
 
 static inline void *emu_operand(struct emu_warp *warp, const struct emu_insn *insn, unsigned index)
 {

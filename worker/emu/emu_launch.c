@@ -46,6 +46,7 @@ enum gk_status gk_emu_create(const struct gk_emu_options *options, struct gk_emu
     }
     emu->seed = options->seed;
     emu->schedule = options->schedule;
+    emu->no_races = options->no_races;
     gk_emu_set_work_limit(emu, options->work_limit_warp_instructions);
     emu->memory.limit_bytes =
         options->memory_limit_bytes ? options->memory_limit_bytes : MEMORY_LIMIT_DEFAULT;
@@ -263,6 +264,9 @@ static bool block_allocate(struct emu_run *run, struct emu_block *block)
     size_t local = (size_t)(run->local_stride * EMU_LANES * run->warps);
 
     block->warp_count = run->warps;
+    block->agents = run->warps * EMU_LANES + EMU_ASYNC_AGENTS;
+    block->shadow.bytes = run->shared_bytes;
+    block->shadow.reused = true;
     block->warps = calloc(run->warps, sizeof(*block->warps));
     block->registers = aligned_zero((size_t)run->kernel->register_bytes * run->warps);
     block->shared = aligned_zero(run->shared_bytes);
@@ -278,6 +282,8 @@ static void block_free(struct emu_block *block)
     for (uint32_t w = 0; block->warps && w < block->warp_count; w++) {
         free(block->warps[w].copies);
     }
+    emu_block_order_reset(block);
+    emu_shadow_fini(&block->shadow);
     free(block->warps);
     free(block->registers);
     free(block->shared);
@@ -300,6 +306,9 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
     block->warps_finished = 0;
     block->alive_threads = run->threads;
     block->any_pending = false;
+    emu_block_order_reset(block);
+    block->shadow.stamp = ++run->shadow_stamp;
+    block->far_acquired = 0;
     memset(block->barriers, 0, sizeof(block->barriers));
     memset(block->shared_written, 0, run->shared_bytes / 8 + 16);
     memset(block->shared_pending, 0, run->shared_bytes / 8 + 16);
@@ -567,6 +576,8 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
         resident = RESIDENT_BYTES_MAX / each; /* fewer places than the GPU has: still correct */
     }
     run->block_count = (uint32_t)resident;
+    run->order.off = run->emu->no_races;
+    run->cluster_blocks = 1;
     run->blocks = calloc(run->block_count, sizeof(*run->blocks));
     run->hits = calloc(kernel->code_count + 1, sizeof(*run->hits));
     run->params = calloc(1, kernel->params_size + 16);
@@ -628,6 +639,7 @@ static void run_fini(struct emu_run *run)
     free(run->blocks);
     free(run->hits);
     free(run->params);
+    emu_order_fini(&run->order);
 }
 
 enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,

@@ -78,6 +78,7 @@ static void alloc_destroy(struct emu_alloc *alloc)
         free(alloc->bytes);
         free(alloc->written);
         free(alloc->touched);
+        emu_shadow_fini(&alloc->shadow);
         free(alloc);
     }
 }

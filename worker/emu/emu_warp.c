@@ -359,6 +359,7 @@ void emu_copies_complete(struct emu_warp *warp, const uint32_t *threshold, uint3
 
             if (copy->batch < threshold[l]) {
                 memcpy(block->shared + copy->address[l], copy->data[l], copy->bytes);
+                emu_order_landed(warp, l, copy->address[l], copy->bytes);
                 emu_bits_clear(block->shared_pending, copy->address[l], copy->bytes);
                 emu_bits_set(block->shared_written, copy->address[l], copy->bytes);
                 copy->mask &= ~(1u << l);

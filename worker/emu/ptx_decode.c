@@ -442,6 +442,10 @@ static enum gk_status bind_instruction(struct ptx_body *body, struct emu_insn *i
     for (uint32_t i = 0; i < modifier_count; i++) {
         ptx_modifier_apply(insn, opcode, modifiers[i]);
     }
+    if (strcmp(opcode, "atom") == 0 || strcmp(opcode, "red") == 0) {
+        insn->sem = insn->sem ? insn->sem : PTX_SEM_RELAXED;
+    }
+    insn->scope = insn->sem && !insn->scope ? EMU_SCOPE_GPU : insn->scope;
     body->opcode = opcode;
     status = ptx_special_decode(body, insn, whole, operands, count, &done);
     if (status != GK_OK || done) {

@@ -6,7 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum modifier_kind { KIND_TYPE, KIND_ROUND, KIND_CMP, KIND_ATOM, KIND_SPACE, KIND_VEC, KIND_FLAG };
+enum modifier_kind {
+    KIND_TYPE,
+    KIND_ROUND,
+    KIND_CMP,
+    KIND_ATOM,
+    KIND_SPACE,
+    KIND_VEC,
+    KIND_SEM,
+    KIND_SCOPE,
+    KIND_FLAG
+};
 
 struct modifier {
     const char *name;
@@ -90,6 +100,18 @@ static const struct modifier MODIFIERS[] = {
     {"v2", KIND_VEC, 2},
     {"v4", KIND_VEC, 4},
     {"v8", KIND_VEC, 8},
+    {"relaxed", KIND_SEM, PTX_SEM_RELAXED},
+    {"volatile", KIND_SEM, PTX_SEM_RELAXED},
+    {"mmio", KIND_SEM, PTX_SEM_RELAXED},
+    {"acquire", KIND_SEM, PTX_SEM_ACQUIRE},
+    {"release", KIND_SEM, PTX_SEM_RELEASE},
+    {"acq_rel", KIND_SEM, PTX_SEM_ACQ_REL},
+    {"sc", KIND_SEM, PTX_SEM_SC},
+    {"cta", KIND_SCOPE, EMU_SCOPE_CTA},
+    {"cluster", KIND_SCOPE, EMU_SCOPE_CLUSTER},
+    {"gpu", KIND_SCOPE, EMU_SCOPE_GPU},
+    {"gl", KIND_SCOPE, EMU_SCOPE_GPU},
+    {"sys", KIND_SCOPE, EMU_SCOPE_GPU},
     {"ftz", KIND_FLAG, PTX_M_FTZ},
     {"sat", KIND_FLAG, PTX_M_SAT},
     {"lo", KIND_FLAG, PTX_M_LO},
@@ -99,7 +121,6 @@ static const struct modifier MODIFIERS[] = {
     {"abs", KIND_FLAG, PTX_M_ABS},
     {"relu", KIND_FLAG, PTX_M_RELU},
     {"satfinite", KIND_FLAG, PTX_M_SATFINITE},
-    {"volatile", KIND_FLAG, PTX_M_VOLATILE},
     {"nc", KIND_FLAG, PTX_M_NC},
     {"trans", KIND_FLAG, PTX_M_TRANS},
     {"L2::cache_hint", KIND_FLAG, PTX_M_CACHE_HINT},
@@ -231,6 +252,12 @@ void ptx_modifier_apply(struct emu_insn *insn, const char *opcode, const char *n
         break;
     case KIND_VEC:
         insn->vec = (uint8_t)found->value;
+        break;
+    case KIND_SEM:
+        insn->sem = (uint8_t)found->value;
+        break;
+    case KIND_SCOPE:
+        insn->scope = (uint8_t)found->value;
         break;
     case KIND_FLAG:
         insn->mods |= found->value;

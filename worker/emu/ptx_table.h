@@ -105,6 +105,16 @@ enum ptx_atom {
     PTX_POPC
 };
 
+/* Memory semantics; volatile is relaxed for the whole system. */
+enum ptx_sem {
+    PTX_SEM_WEAK = 0,
+    PTX_SEM_RELAXED,
+    PTX_SEM_ACQUIRE,
+    PTX_SEM_RELEASE,
+    PTX_SEM_ACQ_REL,
+    PTX_SEM_SC
+};
+
 #define PTX_M_FTZ        (1ull << 0)
 #define PTX_M_SAT        (1ull << 1)
 #define PTX_M_LO         (1ull << 2)
