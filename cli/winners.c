@@ -160,11 +160,12 @@ void gk_winners_rates(const struct gk_winners *winners, struct gk_buf *out)
                   verify, measure, final);
 }
 
-static bool has_vendor(const struct gk_winners *winners)
+/* Whether a pick says this: a column that nobody fills is left out. */
+static bool any_says(const struct gk_winners *winners, const char *key)
 {
     bool any = false;
     for (size_t i = 0; i < gk_json_count(winners->picks); i++) {
-        any = any || gk_json_get(gk_json_at(winners->picks, i), "vendor");
+        any = any || gk_json_get(gk_json_at(winners->picks, i), key);
     }
     return any;
 }
@@ -189,11 +190,13 @@ static void config_cell(struct gk_table *table, const struct gk_json *pick,
 void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, struct gk_buf *out)
 {
     struct gk_table table;
-    bool modelled = false, vendor = has_vendor(winners);
-    gk_table_init(&table, vendor ? "problem|gpu|outcome|>time|>vs default|>vendor|>x of "
-                                   "vendor|>ties|>verified|>failed|config"
-                                 : "problem|gpu|outcome|>time|>vs default|>ties|>verified|>failed|"
-                                   "config");
+    bool modelled = false, vendor = any_says(winners, "vendor"),
+         regime = any_says(winners, "regime");
+    char head[160];
+    (void)snprintf(head, sizeof head,
+                   "problem|gpu|outcome|>time|>vs default|%s%s>ties|>verified|>failed|config",
+                   vendor ? ">vendor|>x of vendor|" : "", regime ? "regime|" : "");
+    gk_table_init(&table, head);
     for (size_t i = 0; i < gk_json_count(winners->tasks); i++) {
         const struct gk_json *task = gk_json_at(winners->tasks, i);
         const struct gk_json *pick = gk_winners_pick(winners, task);
@@ -208,6 +211,9 @@ void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, stru
                       gk_json_get_real(pick, "time_ns", 0));
         if (vendor) {
             gk_cell_vendor(&table, pick);
+        }
+        if (regime) {
+            gk_cell_text(&table, pick, "regime");
         }
         gk_table_cell(&table, "%" PRId64,
                       gk_json_is(ties, GK_JSON_ARRAY) ? (int64_t)gk_json_count(ties)

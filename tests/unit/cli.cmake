@@ -1,2 +1,3 @@
 gk_test(test_export LIBS gk_cli)
 gk_test(test_options LIBS gk_cli)
+gk_test(test_vendor_cell LIBS gk_cli)
