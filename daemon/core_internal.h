@@ -46,7 +46,7 @@
 #define RUN_S              120
 #define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */
 #define FINAL_BUDGET_S     120
-#define FINAL_SECONDS_MIN  5 /* of a small budget: room for the passes that a verdict needs */
+#define FINAL_SECONDS_MIN  15 /* of a small budget: room for the passes that a verdict needs */
 #define ARCHS_SEEN_MS      (UINT64_C(30) * 24 * 3600 * 1000)
 
 enum job_state {
