@@ -11,6 +11,9 @@
 // Grid      As many clusters of kClusterM x kClusterN blocks as fit the GPU. Each walks over
 // cluster
 //           tiles c, c + clusters, c + 2 clusters ...; TileOrder says which part of C that is.
+// Split K   With kSplits > 1 a tile is worked on kSplits times, each time over a part of K, and
+// sums
+//           go to a workspace as they are; gemm_splitk_reduce.cuh adds and finishes them.
 // Cluster   Its blocks own neighbouring tiles. Those of one tile row need the same tile of A: each
 //           copies 1 / kClusterN of it, by multicast to all of them. The same for B along M.
 //           Cluster tiles at the edge may reach past C: those blocks work on zeros and store
@@ -44,7 +47,7 @@
 //           map of its own (rows of 64 bytes).
 //
 // Parameters (gemm_wgmma.kernel.json has their values and rules): SCHEDULE, BM BN tile, CONSUMERS,
-// STAGES, STAGING, CLUSTER_M, CLUSTER_N. GROUP is a run-time argument.
+// STAGES, STAGING, CLUSTER_M, CLUSTER_N, SPLITK. GROUP is a run-time argument.
 
 #include <gk/cluster.cuh>
 #include <gk/epilogue.cuh>
@@ -63,6 +66,7 @@ struct Config {
     static constexpr u32 kConsumers = GK_CONSUMERS; // warpgroups
     static constexpr u32 kStages = GK_STAGES, kStaging = GK_STAGING;
     static constexpr u32 kClusterM = GK_CLUSTER_M, kClusterN = GK_CLUSTER_N;
+    static constexpr i32 kSplits = GK_SPLITK;
     static constexpr bool kHasBias = GK_BIAS;
     static constexpr Activation kActivation = static_cast<Activation>(GK_ACT);
 
@@ -88,7 +92,7 @@ struct Config {
     static constexpr bool kMovesRegisters = kConsumers > 1;
     static constexpr u32 kCopyThreads = kMovesRegisters ? kWarpgroupThreads : kWarpSize;
     static constexpr u32 kThreads = kConsumers * kWarpgroupThreads + kCopyThreads;
-    static constexpr u32 kCopyRegisters = 24, kConsumerRegisters = 240;
+    static constexpr u32 kCopyRegisters = 40, kConsumerRegisters = 232;
     static constexpr u32 kRegistersOfBlock = 65536;
     // Addresses, counters, and what the epilogue holds: biases are kept for all blocks of rows,
     // an activation is computed for many sums at once.
@@ -99,6 +103,7 @@ struct Config {
     static_assert(kTileM % (kReaders * kWgmmaM) == 0, "a consumer owns whole products along M");
     static_assert(kTileN % 32 == 0 && kTileN >= 64 && kTileN <= 256, "stores and wgmma's N");
     static_assert(!kPingpong || kConsumers == 2, "consumers take turns");
+    static_assert(!kPingpong || kSplits == 1, "turns need parts of K that are equally long");
     static_assert(kTileM % (8 * kClusterN) == 0 && kTileN % (8 * kClusterM) == 0,
                   "a part of a tile begins with a swizzle pattern");
     static_assert(kTileM / kClusterN <= 256 && kTileN / kClusterM <= 256, "a box of TMA");
@@ -135,25 +140,31 @@ struct Place {
     u32 m, n;
 };
 
-// A block's tile: its first row and column in C, and the batch entry.
+// What a block does at a time: the tile of C by its first row and column and the batch entry, and
+// the part of K by its number, first tile and tiles.
 struct Work {
     i32 row, col, batch;
+    i32 split, k_first, k_tiles;
 };
 
 // The walk over C. Cluster tiles are numbered down groups of `group` rows of them, column by column
 // inside a group, so that clusters that run together share operands in L2; the last group has as
-// many rows as are left. Batch entries come one after another.
+// many rows as are left. Batch entries come one after another, and parts of K after all of them.
 struct TileOrder {
     i32 rows, cols; // of cluster tiles
-    i32 count;      // of them in the whole batch
+    i32 count;      // of them in all parts of the whole batch
+    i32 batch;
+    i32 k_tiles; // all along K
     i32 group;
     i32 first, step; // this cluster's
 
-    GK_DEVICE TileOrder(i32 m, i32 n, i32 batch, i32 group_rows) : group(group_rows)
+    GK_DEVICE TileOrder(i32 m, i32 n, i32 k, i32 entries, i32 group_rows)
+        : batch(entries), group(group_rows)
     {
         rows = ceil_div(m, static_cast<i32>(Config::kTileM * Config::kClusterM));
         cols = ceil_div(n, static_cast<i32>(Config::kTileN * Config::kClusterN));
-        count = rows * cols * batch;
+        count = rows * cols * batch * Config::kSplits;
+        k_tiles = ceil_div(k, static_cast<i32>(Config::kTileK));
         first = static_cast<i32>(blockIdx.x / Config::kCluster);
         step = static_cast<i32>(gridDim.x / Config::kCluster);
     }
@@ -163,6 +174,15 @@ struct TileOrder {
         Work work;
         work.batch = index / (rows * cols);
         index -= work.batch * (rows * cols);
+        work.split = work.k_first = 0;
+        work.k_tiles = k_tiles;
+        if constexpr (Config::kSplits > 1) {
+            const i32 part = ceil_div(k_tiles, Config::kSplits);
+            work.split = work.batch / batch;
+            work.batch -= work.split * batch;
+            work.k_first = work.split * part;
+            work.k_tiles = min_of(part, k_tiles - work.k_first);
+        }
         const i32 first_row = index / (group * cols) * group;
         const i32 group_rows = min_of(group, rows - first_row);
         const i32 inside = index - first_row * cols;
@@ -194,8 +214,7 @@ GK_DEVICE void load_part(const TensorMap &map, u8 *tile, i32 k, i32 row, i32 bat
 }
 
 // One lane: fills stages with the tile pairs of all of this block's tiles, in order.
-GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const TileOrder &order, Place place,
-                         i32 k_tiles)
+GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const TileOrder &order, Place place)
 {
     // Ranks are m + kClusterM * n. The blocks of this tile row are kClusterM apart.
     u16 blocks_of_row = 0;
@@ -210,8 +229,8 @@ GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const TileOrder &order, P
     for (i32 index = order.first; index < order.count; index += order.step) {
         const Work work = order.find(index, place);
 #pragma unroll 1
-        for (i32 tile = 0; tile < k_tiles; ++tile) {
-            const i32 k = tile * static_cast<i32>(Config::kTileK);
+        for (i32 tile = 0; tile < work.k_tiles; ++tile) {
+            const i32 k = (work.k_first + tile) * static_cast<i32>(Config::kTileK);
             Barrier &full = smem.full[at.stage];
             smem.empty[at.stage].wait(at.parity ^ 1);
             full.arrive_expect_bytes(Config::kBytesA + Config::kBytesB);
@@ -352,6 +371,35 @@ struct Staging {
     }
 };
 
+// The raw sums of a part of K, to the workspace [split][batch][m][pitch], pitch = n rounded up
+// to 4. Four lanes write the 32 bytes of a sector.
+GK_DEVICE void store_partial(const Sums &sums, float *partial, const TileOrder &order,
+                             const Work &work, i32 first_row, i32 m, i32 n)
+{
+    const i64 pitch = (n + 3) / 4 * 4;
+    const i32 thread = static_cast<i32>(threadIdx.x % kWarpgroupThreads);
+    const i32 row = work.row + first_row + thread / 32 * 16 + thread % 32 / 4;
+    const i32 col = work.col + thread % 4 * 2;
+    partial += static_cast<i64>(work.split * order.batch + work.batch) * m * pitch;
+#pragma unroll
+    for (u32 i = 0; i < Config::kBlocksM; ++i) {
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half) {
+            const i32 at_row = row + static_cast<i32>(i * kWgmmaM + half * 8);
+            float *line = partial + at_row * pitch;
+#pragma unroll
+            for (u32 j = 0; j < Config::kTileN / 8; ++j) {
+                const i32 at_col = col + static_cast<i32>(j * 8);
+                if (at_row < m && at_col < n) {
+                    ptx::st_global_v2(line + at_col,
+                                      __float_as_uint(sums.block[i][4 * j + 2 * half]),
+                                      __float_as_uint(sums.block[i][4 * j + 2 * half + 1]));
+                }
+            }
+        }
+    }
+}
+
 GK_DEVICE void store_tile(const Sums &sums, Staging &staging, const Maps &maps,
                           const Epilogue &epilogue, const Work &work, i32 first_row, i32 n)
 {
@@ -374,7 +422,7 @@ GK_DEVICE void store_tile(const Sums &sums, Staging &staging, const Maps &maps,
 
 // One warpgroup: multiplies and stores its part of the block's tiles.
 GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order, Place place,
-                            const Epilogue &epilogue, u32 consumer, i32 n, i32 k_tiles)
+                            const Epilogue &epilogue, float *partial, u32 consumer, i32 m, i32 n)
 {
     const u32 first_row = Config::kPingpong ? 0 : consumer * Config::kRows;
     const u32 turns = Config::kPingpong ? Config::kConsumers : 1;
@@ -383,7 +431,7 @@ GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order
     u32 turn = consumer ^ 1; // parity: consumer 0 begins at once
     i32 index = order.first;
     if (Config::kPingpong && consumer != 0) {
-        at.advance(static_cast<u32>(k_tiles));
+        at.advance(static_cast<u32>(order.k_tiles));
         index += order.step;
     }
 #pragma unroll 1
@@ -394,10 +442,14 @@ GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order
             smem.turn[consumer].wait(turn);
             turn ^= 1;
         }
-        multiply_tile(smem, sums, at, first_row, k_tiles, consumer);
-        store_tile(sums, staging, maps, epilogue, work, static_cast<i32>(first_row), n);
+        multiply_tile(smem, sums, at, first_row, work.k_tiles, consumer);
+        if constexpr (Config::kSplits > 1) {
+            store_partial(sums, partial, order, work, static_cast<i32>(first_row), m, n);
+        } else {
+            store_tile(sums, staging, maps, epilogue, work, static_cast<i32>(first_row), n);
+        }
         if (Config::kPingpong) {
-            at.advance(static_cast<u32>(k_tiles)); // the other's tile
+            at.advance(static_cast<u32>(order.k_tiles)); // the other's tile
         }
     }
     if (staging.thread == 0) {
@@ -436,12 +488,13 @@ GK_DEVICE void sync_cluster()
 }
 
 // Boxes of the maps, innermost first: a (64, BM / CLUSTER_N, 1), b (64, BN / CLUSTER_M, 1), c
-// (64, 64, 1), swizzled by 128 bytes; c_tail (32, 64, 1), swizzled by 64.
+// (64, 64, 1), swizzled by 128 bytes; c_tail (32, 64, 1), swizzled by 64. partial: null unless K is
+// split.
 extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
     gk_gemm_wgmma(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
                   const __grid_constant__ TensorMap c_map,
-                  const __grid_constant__ TensorMap c_tail_map, const Config::Output *bias, i32 m,
-                  i32 n, i32 k, i32 batch, float alpha, i32 group)
+                  const __grid_constant__ TensorMap c_tail_map, const Config::Output *bias,
+                  float *partial, i32 m, i32 n, i32 k, i32 batch, float alpha, i32 group)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
@@ -449,8 +502,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
     const Maps maps{a_map, b_map, c_map, c_tail_map};
     const u32 rank = Config::kCluster == 1 ? 0 : cluster_rank();
     const Place place{rank % Config::kClusterM, rank / Config::kClusterM};
-    const TileOrder order(m, n, batch, group);
-    const i32 k_tiles = ceil_div(k, static_cast<i32>(Config::kTileK));
+    const TileOrder order(m, n, k, batch, group);
 
     set_up_barriers(smem);
     sync_cluster();
@@ -463,7 +515,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
         if (warp == Config::kConsumers * Config::kWarps && elect_one()) {
             prefetch(maps.a);
             prefetch(maps.b);
-            copy_role(smem, maps, order, place, k_tiles);
+            copy_role(smem, maps, order, place);
         }
         __syncwarp(); // the elected lane is back before the warp meets the others
     } else {
@@ -471,7 +523,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
             acquire_registers<Config::kConsumerRegisters>();
         }
         const Epilogue epilogue{alpha, 0.0f, nullptr, bias};
-        consume_role(smem, maps, order, place, epilogue, warpgroup, n, k_tiles);
+        consume_role(smem, maps, order, place, epilogue, partial, warpgroup, m, n);
     }
     if constexpr (Config::kCluster != 1) {
         cluster_sync();
