@@ -38,10 +38,10 @@
 #define FINALISTS_MODELLED 8
 #define WITHIN_MODELLED    1.05
 #define FINALISTS_LEAST    6
-#define FINALISTS_MOST     16
+#define FINALISTS_MOST     10
 #define WITHIN_MEASURED    1.10
 #define PASSES_MODELLED    3 /* samples of a model are all equal */
-#define PASSES_REAL        32
+#define PASSES_REAL        16
 #define COMPILE_S          60
 #define RUN_S              120
 #define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */

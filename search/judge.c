@@ -12,7 +12,8 @@
 
 #define LOW_AT             (GK_BOOTSTRAP_ROUNDS / 40)         /* 2.5 % */
 #define HIGH_AT            (GK_BOOTSTRAP_ROUNDS - 1 - LOW_AT) /* 97.5 % */
-#define SETTLED_PASSES_MIN 5    /* a bootstrap over fewer passes is narrow for no reason */
+#define SETTLED_PASSES_MIN 4    /* a bootstrap over fewer passes is narrow for no reason */
+#define NARROW             0.25 /* of the margin: an interval so narrow moves no tie set */
 #define SAMPLES_MIN        6    /* fewest with a 95 % interval of the median by ranks */
 #define SAMPLES_CAP        1024 /* more samples of one candidate buy nothing */
 /* Streams of the generator: an entry against the best draws from its own index. */
@@ -157,7 +158,8 @@ static bool is_settled(const struct ratio *ratio, double margin, bool measured)
     uint32_t least = measured ? GK_PASSES_MEASURED_MIN : 2;
     bool enough = ratio->passes >= SETTLED_PASSES_MIN ||
                   (ratio->passes >= least && ratio->low == ratio->high);
-    return enough && (ratio->low > 1 + margin || ratio->high <= 1 + margin);
+    bool narrow = ratio->high - ratio->low <= NARROW * margin;
+    return enough && (ratio->low > 1 + margin || ratio->high <= 1 + margin || narrow);
 }
 
 /* Medians, and the fastest that may be picked; UINT32_MAX when nothing may. */

@@ -15,14 +15,15 @@
 
 #define ENTRY_MAX   (64u << 20)
 #define ENTRIES_MAX 65536
-static const char magic[] = "gkc1 ";
+#define PART_MAX    (32u << 20)
+static const char magic[] = "gkc2 ";
 
 struct gk_hash gk_code_key(const struct gk_hash *module_key, const char *nvrtc_version,
                            const char *target)
 {
     struct gk_hasher hasher;
     gk_hasher_init(&hasher);
-    gk_hasher_text(&hasher, "code 1"); /* raised when what an entry holds changes */
+    gk_hasher_text(&hasher, "code 2"); /* raised when what an entry holds changes */
     gk_hasher_part(&hasher, module_key->bytes, GK_HASH_SIZE);
     gk_hasher_text(&hasher, nvrtc_version);
     gk_hasher_text(&hasher, target);
@@ -117,12 +118,43 @@ static enum gk_status check(const char *path, const char *text, size_t size, siz
     return gk_fail(err, GK_CORRUPT, "%s is damaged: its content does not match its hash", path);
 }
 
+/* Behind the hash: "<compiled> <bytes of PTX> <of cubin> <of log>\n", then these bytes. Not JSON:
+ * an executor reads one for every trial, and parsing half a megabyte of text took longer than
+ * verifying the kernel. */
+static enum gk_status unpack(const char *path, const char *text, size_t size,
+                             struct gk_compile_output *output_out, struct gk_err *err)
+{
+    struct gk_compile_output output = {0};
+    unsigned compiled = 0;
+    size_t ptx = 0, cubin = 0, log = 0;
+    int head = 0;
+    bool sane = sscanf(text, "%1u %9zu %9zu %9zu%n", &compiled, &ptx, &cubin, &log, &head) == 4 &&
+                text[head] == '\n' && ptx <= PART_MAX && cubin <= PART_MAX && log <= PART_MAX &&
+                (size_t)head + 1 + ptx + cubin + log == size;
+    if (!sane) {
+        return gk_fail(err, GK_CORRUPT, "%s is damaged: its parts do not fill it", path);
+    }
+    const char *at = text + head + 1;
+    output.compiled = compiled == 1;
+    output.ptx = gk_strndup(at, ptx);
+    output.ptx_size = ptx;
+    output.cubin = malloc(cubin + 1);
+    output.cubin_size = cubin;
+    output.log = gk_strndup(at + ptx + cubin, log);
+    if (!output.ptx || !output.cubin || !output.log) {
+        gk_compile_output_fini(&output);
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    memcpy(output.cubin, at + ptx, cubin);
+    *output_out = output;
+    return GK_OK;
+}
+
 enum gk_status gk_code_read(const char *path, struct gk_compile_output *output_out,
                             struct gk_err *err)
 {
     char *text = NULL;
     size_t size = 0, start = 0;
-    struct gk_json *json = NULL;
     enum gk_status status = GK_OK;
     if (access(path, F_OK) != 0) {
         return gk_fail(err, GK_NOT_FOUND, "%s is not there", path);
@@ -132,17 +164,31 @@ enum gk_status gk_code_read(const char *path, struct gk_compile_output *output_o
         status = check(path, text, size, &start, err);
     }
     if (status == GK_OK) {
-        status = gk_json_parse(text + start, size - start, path, &json, err);
+        status = unpack(path, text + start, size - start, output_out, err);
     }
-    if (status == GK_OK) {
-        status = gk_code_from_json(json, output_out, err);
-    }
-    if (status == GK_CORRUPT || status == GK_PARSE) {
+    if (status == GK_CORRUPT) {
         (void)unlink(path); /* if it cannot be removed, the rewrite replaces it */
-        status = GK_CORRUPT;
     }
-    gk_json_free(json);
     free(text);
+    return status;
+}
+
+/* Written aside and renamed, not synced: an entry that a power cut tears fails its hash and is made
+ * again, and the supervisor has more to do than to wait for disks. */
+static enum gk_status store(const char *path, const struct gk_buf *whole, struct gk_err *err)
+{
+    char *aside = gk_asprintf("%s.%ld.new", path, (long)getpid());
+    FILE *file = aside ? fopen(aside, "we") : NULL;
+    bool good = file && fwrite(whole->data, 1, whole->size, file) == whole->size;
+    good = file && fclose(file) == 0 && good;
+    good = good && rename(aside, path) == 0;
+    enum gk_status status =
+        good ? GK_OK
+             : gk_fail(err, errno == ENOSPC ? GK_FULL : GK_IO, "%s: %s", path, strerror(errno));
+    if (!good && aside) {
+        (void)unlink(aside);
+    }
+    free(aside);
     return status;
 }
 
@@ -151,9 +197,13 @@ enum gk_status gk_code_write(const char *path, const struct gk_compile_output *o
 {
     struct gk_buf body = {0}, whole = {0};
     char hex[GK_HASH_TEXT_SIZE];
-    struct gk_json *json = gk_code_to_json(output);
-    enum gk_status status =
-        json ? gk_json_canonical(json, &body, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    size_t log = output->log ? strlen(output->log) : 0;
+    gk_buf_printf(&body, "%u %zu %zu %zu\n", output->compiled ? 1u : 0u, output->ptx_size,
+                  output->cubin_size, log);
+    gk_buf_add(&body, output->ptx ? output->ptx : "", output->ptx_size);
+    gk_buf_add(&body, output->cubin ? (const char *)output->cubin : "", output->cubin_size);
+    gk_buf_add(&body, output->log ? output->log : "", log);
+    enum gk_status status = gk_buf_status(&body, err);
     if (status == GK_OK) {
         struct gk_hash hash = gk_hash_bytes(body.data, body.size);
         gk_hash_hex(&hash, hex);
@@ -165,9 +215,8 @@ enum gk_status gk_code_write(const char *path, const struct gk_compile_output *o
         status = gk_make_folders(path, err);
     }
     if (status == GK_OK) {
-        status = gk_file_store(path, whole.data, whole.size, err);
+        status = store(path, &whole, err);
     }
-    gk_json_free(json);
     gk_buf_fini(&body);
     gk_buf_fini(&whole);
     return status;

@@ -1,7 +1,7 @@
 /*
  * Compiled code by content: one file an entry, under the hash of everything that it depends on.
  *
- * Written aside, synced and renamed by the supervisor only, so a reader sees a whole entry or none;
+ * Written aside and renamed by the supervisor only, so a reader sees a whole entry or none;
  * checked against its own hash when read, so a damaged one counts as missing and is made again. Two
  * workers may share a folder.
  */

@@ -140,7 +140,7 @@ static enum gk_status read_final(const struct gk_json *body, struct lease *lease
     lease->budget_s = gk_json_get_int(body, "budget_s", SECONDS_MAX);
     lease->pass = 1;
     lease->units = calloc(count, sizeof *lease->units);
-    lease->order = calloc(2 * count, sizeof *lease->order); /* forth and back */
+    lease->order = calloc(count, sizeof *lease->order);
     if (!lease->units || !lease->order) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
@@ -497,9 +497,23 @@ static void report_pass(struct worker *worker, struct lease *lease)
     session_result(worker, lease->token, lease->pass, body);
 }
 
-static void shuffle(struct lease *lease)
+/* The order of a pass: drawn anew, or, in the sustained regime, every second time the one before
+ * turned round: A B C, C B A. A drift that goes on evenly then hits every unit alike. */
+static void arrange(struct lease *lease)
 {
     struct gk_prng prng;
+    lease->order_at = 0;
+    lease->gpu_ns = 0;
+    lease->dropped = 0;
+    lease->turned = lease->sustained && !lease->turned;
+    if (lease->sustained && !lease->turned) {
+        for (uint32_t i = 0; i < lease->unit_count / 2; i++) {
+            uint32_t other = lease->unit_count - 1 - i, unit = lease->order[i];
+            lease->order[i] = lease->order[other];
+            lease->order[other] = unit;
+        }
+        return;
+    }
     gk_prng_init(&prng, lease->seed, (uint64_t)lease->pass);
     for (uint32_t i = 0; i < lease->unit_count; i++) {
         lease->order[i] = i;
@@ -510,14 +524,6 @@ static void shuffle(struct lease *lease)
         lease->order[i] = lease->order[other];
         lease->order[other] = unit;
     }
-    lease->order_at = 0;
-    lease->order_count = lease->unit_count;
-    /* A B C C B A: a drift that goes on evenly hits every unit alike. */
-    for (uint32_t i = 0; lease->sustained && i < lease->unit_count; i++) {
-        lease->order[lease->order_count++] = lease->order[lease->unit_count - 1 - i];
-    }
-    lease->gpu_ns = 0;
-    lease->dropped = 0;
 }
 
 uint32_t lease_next_unit(struct lease *lease)
@@ -525,7 +531,7 @@ uint32_t lease_next_unit(struct lease *lease)
     if (!lease->is_final) {
         return lease->state == LEASE_READY ? 0 : UINT32_MAX;
     }
-    while (lease->order_at < lease->order_count) {
+    while (lease->order_at < lease->unit_count) {
         uint32_t unit = lease->order[lease->order_at++];
         if (runs(&lease->units[unit])) {
             return unit;
@@ -536,26 +542,12 @@ uint32_t lease_next_unit(struct lease *lease)
 
 static bool pass_is_over(const struct lease *lease)
 {
-    for (uint32_t i = lease->order_at; i < lease->order_count; i++) {
+    for (uint32_t i = lease->order_at; i < lease->unit_count; i++) {
         if (runs(&lease->units[lease->order[i]])) {
             return false;
         }
     }
     return true;
-}
-
-/* Adds to what the unit has in this pass: two blocks in the sustained regime. */
-static bool add_samples(struct unit *unit, const struct gk_json *samples)
-{
-    if (!unit->samples) {
-        unit->samples = gk_json_copy(samples);
-        return unit->samples != NULL;
-    }
-    bool good = true;
-    for (size_t i = 0; i < gk_json_count(samples) && good; i++) {
-        good = gk_json_push(unit->samples, gk_json_copy(gk_json_at(samples, i)));
-    }
-    return good;
 }
 
 static void take_conditions(struct lease *lease, struct unit *unit, const struct gk_json *record)
@@ -591,9 +583,9 @@ void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
     take_conditions(lease, &lease->units[unit], record);
     if (strcmp(failure, gk_failure_name(GK_FAILURE_NONE)) != 0) {
         lease->units[unit].failure = gk_json_copy(record);
-    } else if (!add_samples(&lease->units[unit], gk_json_get(record, "samples_ns"))) {
-        lease->units[unit].failure =
-            record_json(GK_STAGE_MEASURE, GK_FAILURE_INFRA, "out of memory");
+    } else {
+        gk_json_free(lease->units[unit].samples);
+        lease->units[unit].samples = gk_json_copy(gk_json_get(record, "samples_ns"));
     }
     if (pass_is_over(lease)) {
         report_pass(worker, lease);
@@ -624,7 +616,7 @@ void lease_acknowledged(struct worker *worker, struct lease *lease, bool go_on)
     lease->pass++;
     lease->state = LEASE_RUN;
     lease->sustained = lease->sustained || lease->at_limit;
-    shuffle(lease);
+    arrange(lease);
     bench_advance(&worker->benches[lease->device]);
 }
 
@@ -673,7 +665,7 @@ static void compile_advance(struct worker *worker, struct lease *lease)
     }
     lease->state = LEASE_READY;
     if (lease->is_final) {
-        shuffle(lease);
+        arrange(lease);
     }
     bench_advance(&worker->benches[lease->device]);
 }

@@ -106,10 +106,11 @@ struct lease {
     /* final rounds */
     int64_t pass, passes_max, budget_s;
     uint64_t seed, begun_ms;
-    uint32_t *order, order_at, order_count; /* of a pass: units, by index */
-    /* A GPU at its power limit changes its clocks with what it did before, so from then on each
-     * pass goes through all units forth and back, in long blocks. */
+    uint32_t *order, order_at; /* of a pass: units, by index */
+    /* A GPU at its power limit changes its clocks with what it did before, so from then on passes
+     * go through the units in long blocks, forth and back in turn. */
     bool sustained, at_limit;
+    bool turned;                 /* this pass draws an order that the next one turns round */
     struct gk_json *environment; /* of the current pass, from the unit that drew most power */
     double gpu_ns;               /* in kernels, of the current pass */
     uint32_t dropped;            /* throttled batches of the current pass */
