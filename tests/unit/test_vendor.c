@@ -363,7 +363,8 @@ static void the_default_layout_is_the_fast_one(void **state)
     assert_int_equal(fake->desc.bias_type, CUDA_R_16BF);
     assert_int_equal(fake->desc.fast_accum, 0);
     assert_int_equal((uintptr_t)fake->bias_asked, 16); /* stands for an address of that alignment */
-    const struct fake_layout want_a = {CUDA_R_16BF, 32, 64, 32, 1, 0},
+    /* static: the padding that memory comparison sees is zero */
+    static const struct fake_layout want_a = {CUDA_R_16BF, 32, 64, 32, 1, 0},
                              want_b = {CUDA_R_16BF, 32, 16, 32, 1, 0},
                              want_d = {CUDA_R_16BF, 64, 16, 64, 1, 0};
     assert_memory_equal(&fake->a, &want_a, sizeof want_a);

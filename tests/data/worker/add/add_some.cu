@@ -59,7 +59,9 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
     for (int k = 0; k < 6000; ++k) {
         mixed = (mixed ^ mixed >> (k % 13 + 1)) * (2u * k + 3u);
     }
-    scratch[threadIdx.x % 64] = mixed;
+    if (i < 64) {
+        scratch[i] = mixed;
+    }
 #elif GK_BUG == GK_BUG_SYNTAX
     this is not C++;
 #endif
