@@ -123,12 +123,29 @@ static void check_foreign(struct tidy_tree *tree, const struct tidy_file *file, 
     }
 }
 
-static void check_device(struct tidy_tree *tree, const struct tidy_file *file, uint32_t line,
-                         const char *target)
+/* What a template shares with its neighbours lies beside them and is named without a folder. */
+static bool is_beside(const struct tidy_tree *tree, const struct tidy_file *file,
+                      const char *target)
 {
-    if (tidy_starts_with(file->path, "kernels/") && !tidy_starts_with(target, "gk/")) {
-        tidy_report(tree, file, line, "include-device", "%s: kernels include <gk/...> alone",
-                    target);
+    char path[512];
+    size_t folder = (size_t)(tidy_base_name(file->path) - file->path);
+    if (strchr(target, '/') || folder + strlen(target) >= sizeof path) {
+        return false;
+    }
+    memcpy(path, file->path, folder);
+    memcpy(path + folder, target, strlen(target) + 1);
+    return has_file(tree, path);
+}
+
+static void check_device(struct tidy_tree *tree, const struct tidy_file *file, uint32_t line,
+                         char open, const char *target)
+{
+    if (!tidy_starts_with(file->path, "kernels/")) {
+        return;
+    }
+    if (open == '"' ? !is_beside(tree, file, target) : !tidy_starts_with(target, "gk/")) {
+        tidy_report(tree, file, line, "include-device",
+                    "%s: kernels include <gk/...> and \"parts beside them\" alone", target);
     }
 }
 
@@ -141,7 +158,7 @@ static void check_line(struct tidy_tree *tree, const struct tidy_file *file, uin
         return;
     }
     if (tidy_ends_with(file->path, ".cu") || tidy_ends_with(file->path, ".cuh")) {
-        check_device(tree, file, line, target);
+        check_device(tree, file, line, open, target);
     } else if (open == '"') {
         check_own(tree, file, line, target);
     } else {

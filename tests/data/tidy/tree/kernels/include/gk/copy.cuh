@@ -1,1 +1,0 @@
-__device__ void bare() { asm volatile("bar.sync 0;"); }
