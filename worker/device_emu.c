@@ -340,6 +340,45 @@ static enum gk_status emu_replay(struct gk_device *device, struct gk_device_grap
     return status;
 }
 
+static enum gk_emu_element element_of(enum gk_dtype dtype)
+{
+    switch (dtype) {
+    case GK_BF16:
+        return GK_EMU_ELEMENT_BF16;
+    case GK_F16:
+        return GK_EMU_ELEMENT_F16;
+    case GK_F32:
+        return GK_EMU_ELEMENT_F32;
+    case GK_F64:
+        return GK_EMU_ELEMENT_F64;
+    case GK_I32:
+        return GK_EMU_ELEMENT_I32;
+    case GK_U32:
+        return GK_EMU_ELEMENT_U32;
+    case GK_I64:
+        return GK_EMU_ELEMENT_U64;
+    default: /* bytes to a copy */
+        return GK_EMU_ELEMENT_U8;
+    }
+}
+
+static enum gk_status emu_encode(struct gk_device *device, const struct gk_device_map *map,
+                                 unsigned char bytes_out[128], struct gk_err *err)
+{
+    struct gk_emu_map raw = {
+        .element = element_of(map->dtype),
+        .rank = map->rank,
+        .address = map->address,
+        .swizzle = map->swizzle,
+        .fill_nan = map->fill_nan,
+    };
+    memcpy(raw.dims, map->dims, sizeof raw.dims);
+    memcpy(raw.strides, map->strides, sizeof raw.strides);
+    memcpy(raw.box, map->box, sizeof raw.box);
+    memcpy(raw.element_strides, map->element_strides, sizeof raw.element_strides);
+    return gk_emu_map_encode(emu_of(device), &raw, bytes_out, err);
+}
+
 static void emu_limit(struct gk_device *device, int64_t thread_instructions)
 {
     uint64_t warps = thread_instructions > 0 ? (uint64_t)thread_instructions / 32 : 1;
@@ -375,6 +414,7 @@ static const struct gk_device_ops emu_ops = {
     .limit = emu_limit,
     .health = emu_health,
     .copy = emu_copy,
+    .encode = emu_encode,
     .record_begin = emu_record_begin,
     .record_end = emu_record_end,
     .replay = emu_replay,

@@ -25,7 +25,7 @@ static void refused(void **state)
          "PTX line 3: instruction 'frob.x.b32' is not in the table: `frob.x.b32 %r1, %r2;`"},
         {GK_UNSUPPORTED, ".entry k() {\n .reg .b32 %r<3>;\n add.wobble.s32 %r1, %r2, %r1;\n}",
          "PTX line 3: this form of instruction 'add.wobble.s32' is not in the table"},
-        {GK_UNSUPPORTED, ".entry k() {\n mbarrier.init.shared.b64 [0], 1;\n}", "mbarrier.init"},
+        {GK_UNSUPPORTED, ".entry k() {\n mbarrier.init.shared.b32 [0], 1;\n}", "mbarrier.init"},
         {GK_UNSUPPORTED, ".entry k() {\n .reg .b32 %r<3>;\n mov.u32 %r1, %pm0;\n}",
          "special register or name '%pm0'"},
         {GK_UNSUPPORTED, ".entry k() {\n .reg .b32 %r<3>;\n add.s32 %r1, %r2, %r7;\n}", "'%r7'"},
@@ -158,7 +158,7 @@ static void the_table_is_sound(void **state)
 
         assert_non_null(row->exec);
         while (*code) {
-            assert_non_null(strchr("DSRPQGAVWMNICX", *code));
+            assert_non_null(strchr("DSRPQGAVWMNICXTZE", *code));
             code += strcspn(code, " ");
             code += strspn(code, " ");
         }

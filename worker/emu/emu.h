@@ -13,10 +13,11 @@
  * bytes, counts and modelled time. Single-threaded, no globals, reads no clock; a gk_emu may be
  * used by one thread at a time, several gk_emu by several threads.
  *
- * What the first version leaves out on purpose: happens-before race detection, the random
- * schedule, and the sm_90a instructions (mbarrier, bulk copies, wgmma, clusters). Every access of
- * a warp to global or shared memory passes emu_access() in emu_access.c, with mask, addresses and
- * instruction in hand: that is the one place where clocks will be compared.
+ * Accesses are checked against the happens-before order of PTX (emu_order.h): a race ends the
+ * launch even when the value came out right. Asynchronous operations are agents of their own.
+ *
+ * What is left out on purpose: im2col and gather modes of tensor copies, clusters in two or three
+ * dimensions, base offsets of wgmma descriptors, sparse wgmma. Such code is refused by name.
  */
 #ifndef GK_WORKER_EMU_EMU_H
 #define GK_WORKER_EMU_EMU_H
@@ -27,16 +28,18 @@ struct gk_emu;
 struct gk_emu_module;
 struct gk_emu_kernel; /* owned by its module */
 
-/* When the data of an asynchronous copy becomes visible in shared memory. Its source is read at
- * issue in both cases. */
+/* When the data of cp.async becomes visible in shared memory (its source is read at issue in all
+ * cases), and in which order warps run and blocks are started: in reverse (LATE), in order (EARLY),
+ * or as the seed and the number of the launch say (RANDOM), in turns of random length. */
 enum gk_emu_schedule {
-    GK_EMU_LATE = 0, /* at the wait that covers it: until then the bytes count as unwritten */
-    GK_EMU_EARLY = 1 /* at issue */
+    GK_EMU_LATE = 0,  /* at the wait that covers it: until then the bytes count as unwritten */
+    GK_EMU_EARLY = 1, /* at issue */
+    GK_EMU_RANDOM = 2 /* as LATE */
 };
 
 struct gk_emu_options {
     const char *target; /* "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"; NULL means "sm_80" */
-    uint64_t seed;      /* first value of clocks and, later, of schedules */
+    uint64_t seed;      /* first value of clocks and of the random schedule */
     uint64_t work_limit_warp_instructions; /* a launch over it ends; 0 means the default, 2e9 */
     enum gk_emu_schedule schedule;
     uint64_t memory_limit_bytes; /* of all allocations together; 0 means the default, 2 GiB */
@@ -176,6 +179,35 @@ enum gk_status gk_emu_unwritten(struct gk_emu *emu, uint64_t address, uint64_t s
                                 uint64_t *unwritten_bytes_out, struct gk_err *err);
 uint64_t gk_emu_memory_used(const struct gk_emu *emu);
 
+/* A tensor before it is encoded; arrays by dimension, innermost first. */
+enum gk_emu_element {
+    GK_EMU_ELEMENT_U8,
+    GK_EMU_ELEMENT_U16,
+    GK_EMU_ELEMENT_U32,
+    GK_EMU_ELEMENT_I32,
+    GK_EMU_ELEMENT_U64,
+    GK_EMU_ELEMENT_F16,
+    GK_EMU_ELEMENT_F32,
+    GK_EMU_ELEMENT_BF16,
+    GK_EMU_ELEMENT_F64
+};
+
+struct gk_emu_map {
+    enum gk_emu_element element;
+    uint32_t rank; /* 1 to 5 */
+    uint64_t address;
+    uint64_t dims[5];    /* elements */
+    uint64_t strides[5]; /* bytes; [0] is not read */
+    uint32_t box[5], element_strides[5];
+    uint32_t swizzle; /* bytes: 0, 32, 64, 128 */
+    bool fill_nan;    /* what lies outside reads as NaN instead of 0 */
+};
+
+/* The map as kernels of this device take it. GK_INPUT names the rule of the hardware that it
+ * breaks. */
+enum gk_status gk_emu_map_encode(const struct gk_emu *emu, const struct gk_emu_map *map,
+                                 unsigned char bytes_out[128], struct gk_err *err);
+
 /* ------------------------------------------------------------------ modules and kernels */
 
 struct gk_emu_param {
@@ -210,7 +242,7 @@ enum gk_status gk_emu_symbol_find(struct gk_emu_module *module, const char *name
 
 struct gk_emu_launch {
     uint32_t grid[3], block[3];
-    uint32_t cluster[3]; /* 0 or 1 each: no clusters yet */
+    uint32_t cluster[3]; /* 0: 1; clusters lie along x */
     uint32_t dynamic_smem_bytes;
     const void *params; /* params_size bytes, laid out as gk_emu_kernel_info says */
     uint32_t params_size;

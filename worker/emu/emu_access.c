@@ -268,16 +268,17 @@ static int access_global(struct emu_warp *warp, const struct emu_insn *insn, uin
 static int access_shared(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                          uint32_t bytes, enum emu_access_kind kind, struct emu_reach *access)
 {
-    struct emu_block *block = warp->block;
     uint64_t size = warp->run->shared_bytes;
 
     for (uint32_t left = mask; left; left &= left - 1) {
         unsigned lane = (unsigned)__builtin_ctz(left);
         uint64_t at = access->address[lane];
+        struct emu_block *block = at >> EMU_CTA_SHIFT ? emu_block_find(warp, at) : warp->block;
 
-        if (at >= size || size - at < bytes) {
-            return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_OUT_OF_BOUNDS, EMU_SHARED, at,
-                                    bytes, verb_of(kind));
+        at &= at >> 32 ? UINT64_MAX : EMU_CTA_MASK;
+        if (!block || at >= size || size - at < bytes) {
+            return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_OUT_OF_BOUNDS, EMU_SHARED,
+                                    access->address[lane], bytes, verb_of(kind));
         }
         if (block->any_pending && bits_any(block->shared_pending, at, bytes)) {
             return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_PENDING, EMU_SHARED, at, bytes,

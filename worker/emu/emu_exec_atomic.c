@@ -126,7 +126,8 @@ static int atomic(struct emu_warp *warp, const struct emu_insn *insn, uint32_t m
 
 #define MEM EMU_CLASS_MEMORY
 #define WHERE                                                                                      \
-    "{.relaxed|.acquire|.release|.acq_rel}{.cta|.cluster|.gpu|.sys}{.global|.shared|.shared::cta}"
+    "{.relaxed|.acquire|.release|.acq_rel}{.cta|.cluster|.gpu|.sys}{.global|.shared|.shared::cta|" \
+    ".shared::cluster}"
 #define HINT "{.L2::cache_hint}"
 
 static const struct ptx_row ROWS[] = {

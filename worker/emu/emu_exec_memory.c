@@ -444,8 +444,10 @@ static int copy_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 #define HINTS                                                                                      \
     "{.L1::*}{.L2::evict_*}{.L2::cache_hint}{.L2::64B|.L2::128B|.L2::256B}{.L2::cache_hint}"
 #define MEM_TYPE "[.b8|.u8|.s8|.b16|.u16|.s16|.f16|.bf16|.b32|.u32|.s32|.f32|.b64|.u64|.s64|.f64]"
-#define LD_SPACE "{.global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func}"
-#define ST_SPACE "{.global|.shared|.shared::cta|.local|.param|.param::func}"
+#define LD_SPACE                                                                                   \
+    "{.global|.shared|.shared::cta|.shared::cluster|.local|.const|.param|.param::entry|.param::"   \
+    "func}"
+#define ST_SPACE "{.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::func}"
 #define CP_HINTS "{.L2::cache_hint}{.L2::64B|.L2::128B|.L2::256B}"
 
 static const struct ptx_row ROWS[] = {
@@ -459,12 +461,13 @@ static const struct ptx_row ROWS[] = {
     {"createpolicy.fractional[.L2::*]{.L2::*}.b64", "Dd Sw?", create_policy, MEM, 0},
     {"createpolicy.range{.global}[.L2::*]{.L2::*}.b64", "Dd A Sw Sw", create_policy, MEM, 0},
     {"createpolicy.cvt.L2.b64", "Dd Sd", create_policy, MEM, 0},
-    {"cvta{.to}[.global|.shared|.shared::cta|.local|.const|.param|.param::entry][.u64]", "Dt St",
-     cvta_64, EMU_CLASS_INT, 0},
-    {"cvta{.to}[.global|.shared|.shared::cta|.local|.const|.param][.u32]", "Dt St", cvta_32,
-     EMU_CLASS_INT, 0},
-    {"isspacep[.global|.shared|.shared::cta|.local|.const|.param|.param::entry]", "P Sd", is_space,
-     EMU_CLASS_INT, 0},
+    {"cvta{.to}[.global|.shared|.shared::cta|.shared::cluster|.local|.const|.param|.param::entry][."
+     "u64]",
+     "Dt St", cvta_64, EMU_CLASS_INT, 0},
+    {"cvta{.to}[.global|.shared|.shared::cta|.shared::cluster|.local|.const|.param][.u32]", "Dt St",
+     cvta_32, EMU_CLASS_INT, 0},
+    {"isspacep[.global|.shared|.shared::cta|.shared::cluster|.local|.const|.param|.param::entry]",
+     "P Sd", is_space, EMU_CLASS_INT, 0},
     /* sub: bit 0, a source size is given; bit 1, a predicate says "ignore the source" */
     {"cp.async[.ca|.cg][.shared|.shared::cta].global" CP_HINTS, "A A C X? Sd?", copy_async, MEM, 0},
     {"cp.async.commit_group", "", copy_commit, EMU_CLASS_CONTROL, 0},

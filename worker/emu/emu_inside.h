@@ -13,12 +13,23 @@
 #include "worker/emu/emu.h"
 #include "worker/emu/emu_order.h"
 
-#define EMU_LANES          32
-#define EMU_FULL           0xffffffffu
-#define EMU_OPERANDS_MAX   32
-#define EMU_CALL_DEPTH_MAX 24
-#define EMU_BARRIERS       16
-#define EMU_GROUPS_MAX     33 /* one a lane, and one while a group is being split */
+#define EMU_LANES              32
+#define EMU_FULL               0xffffffffu
+#define EMU_OPERANDS_MAX       32
+#define EMU_CALL_DEPTH_MAX     24
+#define EMU_BARRIERS           16
+#define EMU_MBARRIERS_MAX      256 /* of a block */
+#define EMU_MBARRIER_COUNT_MAX ((1u << 20) - 1)
+/* A shared address of a cluster: 1 + rank of the block above these bits; 0 there is the block
+ * itself. */
+#define EMU_CTA_SHIFT 24
+#define EMU_CTA_MASK  ((1u << EMU_CTA_SHIFT) - 1)
+/* Slots of asynchronous agents, behind the threads of a block. */
+#define EMU_SLOT_WGMMA 0u  /* one a warp */
+#define EMU_SLOT_STORE 32u /* two a thread that stores in bulk: its reads, its writes */
+#define EMU_SLOT_LOAD  64u /* one a load in flight, used in turn */
+#define EMU_SLOT_LOADS 64u
+#define EMU_GROUPS_MAX 33 /* one a lane, and one while a group is being split */
 
 /* Windows of the generic address space. Allocations get addresses from EMU_GLOBAL_BASE up. */
 #define EMU_GLOBAL_BASE  0x0000000200000000ull
@@ -111,6 +122,11 @@ struct emu_insn {
     uint32_t line;                /* of the PTX text */
     uint32_t loc;                 /* index of the module's .loc table, 0: none */
     uint32_t work;                /* tensor FLOPs of one execution */
+    emu_exec *inner;              /* of emu_exec_guarded */
+    int64_t imm3;                 /* offset of the third address */
+    int16_t address3;             /* index in op[], -1: none */
+    uint8_t address3_width;
+    bool is_wide; /* its sums are in kernel->wide */
     uint8_t guard_negated;
     uint8_t op_count;
     uint8_t class;
@@ -176,6 +192,8 @@ struct gk_emu_kernel {
     uint32_t static_smem_bytes; /* rounded up so that dynamic memory is aligned */
     uint32_t local_bytes;
     uint32_t maxntid[3], reqntid[3];
+    int32_t *wide; /* registers of wgmma: sums, one list an instruction (insn->imm, insn->vec) */
+    uint32_t wide_count, wide_capacity;
     uint32_t special_used; /* bit per enum ptx_special: which lane arrays a warp must be given */
 };
 
@@ -214,8 +232,10 @@ struct gk_emu {
 
 enum emu_wait {
     EMU_READY = 0,
-    EMU_WAIT_BARRIER, /* arrived at barrier `barrier`, waits for its completion */
-    EMU_WAIT_WARP     /* stands before a warp-wide instruction, waits for other lanes */
+    EMU_WAIT_BARRIER,  /* arrived at barrier `barrier`, waits for its completion */
+    EMU_WAIT_MBARRIER, /* stands at a try_wait, until a phase ends */
+    EMU_WAIT_CLUSTER,  /* waits for the barrier of the cluster */
+    EMU_WAIT_WARP      /* stands before a warp-wide instruction, waits for other lanes */
 };
 
 /* Lanes that stand at one instruction with one call stack. */
@@ -260,6 +280,23 @@ struct emu_warp {
     uint32_t copy_count, copy_capacity;
     uint32_t batches[EMU_LANES]; /* commit groups closed by each lane */
     struct emu_lane_order order;
+    /* wgmma: groups closed, groups waited for, fences so far; and of each register slot of 64 bytes
+     * the group that used it last (+ 1) and the fence behind which it was touched last (+ 1). */
+    uint32_t wgmma_batch, wgmma_done, wgmma_fences;
+    uint32_t *wgmma_used, *wgmma_touched;
+    uint32_t bulk_batch[EMU_LANES]; /* groups of bulk stores closed by each lane */
+    uint32_t cluster_phase;         /* of the cluster's barrier, at which the warp has arrived */
+    uint32_t registers;             /* a thread, by setmaxnreg; 0: as launched */
+};
+
+struct emu_mbarrier {
+    uint32_t offset; /* in the block's shared memory */
+    uint32_t count, pending;
+    int64_t bytes;             /* still to land in this phase; below 0 when they came early */
+    uint32_t phase;            /* ended ones */
+    uint32_t maker;            /* thread that made it */
+    bool shown;                /* to other blocks and to asynchronous operations */
+    struct emu_gate now, done; /* of this phase, of the last one */
 };
 
 struct emu_barrier {
@@ -286,6 +323,15 @@ struct emu_block {
     struct emu_shadow shadow; /* of shared memory */
     struct emu_releases releases; /* at addresses of shared memory */
     uint32_t far_acquired;        /* number of its last acquire from another block */
+    uint32_t rank;                /* in its cluster */
+    uint32_t *watched;            /* of all warps: wgmma_used and wgmma_touched */
+    struct emu_mbarrier *mbarriers;
+    uint32_t mbarrier_count;
+    uint32_t store_threads[16], store_thread_count; /* who holds slots of bulk stores */
+    uint32_t load_next, load_tick[EMU_SLOT_LOADS];
+    /* Of the block with rank 0: the cluster's barrier. */
+    uint32_t cluster_arrived, cluster_phase;
+    struct emu_gate cluster_gate, cluster_done;
 };
 
 /* A launch while it runs. */
@@ -308,12 +354,23 @@ struct emu_run {
     struct emu_order order;
     uint64_t shadow_stamp; /* of shared memory, a new one each block */
     uint32_t cluster_blocks;
+    uint64_t random;                /* state of the generator of the random schedule */
+    uint64_t unit_first, unit_step; /* its order of blocks */
 };
 
 /* Blocks of one cluster have one number. Clusters lie along x. */
 static inline uint64_t emu_cluster_of(const struct emu_run *run, uint64_t block)
 {
     return block / run->cluster_blocks;
+}
+
+/* The block whose shared memory the address lies in. Addresses were checked by emu_access() or
+ * emu_block_find(). */
+static inline struct emu_block *emu_block_at(const struct emu_warp *warp, uint64_t address)
+{
+    uint32_t rank = (uint32_t)(address >> EMU_CTA_SHIFT);
+
+    return rank ? warp->block - warp->block->rank + (rank - 1) : warp->block;
 }
 
 static inline void *emu_operand(struct emu_warp *warp, const struct emu_insn *insn, unsigned index)
@@ -347,6 +404,8 @@ void emu_warp_block(struct emu_warp *warp, enum emu_wait wait);
 /* Adds groups that wait at this very instruction with this very stack to the running group. */
 bool emu_warp_gather(struct emu_warp *warp);
 /* Warp-wide instruction: EMU_NEXT when all alive lanes stand here, else EMU_BLOCK or EMU_STOP. */
+/* The same, and all 32 lanes must be there. */
+int emu_warp_whole(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask);
 int emu_warp_converge(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask);
 /* Runs up to `quantum` instructions. false: a fault was recorded. */
 bool emu_warp_run(struct emu_warp *warp, uint32_t quantum);
@@ -355,6 +414,38 @@ void emu_barrier_check(struct emu_block *block, unsigned id);
 void emu_warp_exit(struct emu_warp *warp, uint32_t mask);
 /* Writes the data of the copies of `mask` whose batch is below the lane's threshold. */
 void emu_copies_complete(struct emu_warp *warp, const uint32_t *threshold, uint32_t mask);
+
+/* ------------------------------------------------------------------ sm_90 (emu_hopper.c) */
+
+/* What the 128 bytes of a tensor map hold here. */
+struct emu_map {
+    uint64_t magic; /* EMU_MAP_MAGIC */
+    uint64_t address;
+    uint64_t strides[5]; /* bytes; [0] is the element's size */
+    uint32_t last[5];    /* elements of each dimension, less one */
+    uint16_t box[5];
+    uint8_t steps[5];
+    uint8_t rank, swizzle, fill_nan;
+    uint8_t type; /* enum ptx_type: of reductions and of NaN */
+};
+#define EMU_MAP_MAGIC 0x70616d6b67756d65ull
+
+/* The block of a shared address of the cluster, or NULL if there is none (any more). */
+struct emu_block *emu_block_find(const struct emu_warp *warp, uint64_t address);
+struct emu_mbarrier *emu_mbarrier_find(struct emu_block *block, uint32_t offset);
+/* The barrier at the address; NULL after a fault was recorded. */
+struct emu_mbarrier *emu_mbarrier_at(struct emu_warp *warp, const struct emu_insn *insn,
+                                     unsigned lane, uint64_t address, struct emu_block **owner_out);
+/* `bytes` have landed; `arrivals` have come. */
+int emu_mbarrier_add(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                     struct emu_block *owner, struct emu_mbarrier *barrier, uint32_t arrivals,
+                     int64_t bytes);
+void emu_cluster_check(struct emu_block *block);
+struct gk_buf;
+/* What the group waits for, for the report of a deadlock. */
+void emu_mbarrier_describe(struct gk_buf *text, const struct emu_warp *warp,
+                           const struct emu_group *group, const char *where);
+emu_exec emu_exec_guarded;
 
 /* ------------------------------------------------------------------ model (emu_model.c) */
 

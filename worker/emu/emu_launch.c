@@ -20,11 +20,13 @@
 #define WORK_LIMIT_DEFAULT   2000000000ull
 #define MEMORY_LIMIT_DEFAULT (2ull << 30)
 #define WARP_TURN            1024u /* instructions */
+#define TURN_RANDOM_MAX      256u
 #define BLOCK_TURN                                                                                 \
     20000u /* of all its warps: what a spinning block burns while it waits for another */
 /* Host memory of registers, shared and local memory of the resident blocks. */
 #define RESIDENT_BYTES_MAX (1ull << 30)
 #define WAITERS_LISTED     12
+#define CLUSTER_MAX        16u
 
 /* ------------------------------------------------------------------ the device */
 
@@ -246,6 +248,10 @@ static void fill_specials(struct emu_warp *warp)
     put_special(warp, PTX_SP_TOTAL_SMEM, run->shared_bytes);
     put_special(warp, PTX_SP_ONE, 1);
     put_special(warp, PTX_SP_ZERO, 0);
+    put_special(warp, PTX_SP_CLUSTER_RANK, warp->block->rank);
+    put_special(warp, PTX_SP_CLUSTER_SIZE, run->cluster_blocks);
+    put_special(warp, PTX_SP_CLUSTER_ID, warp->block->ctaid[0] / run->cluster_blocks);
+    put_special(warp, PTX_SP_CLUSTERS, launch->grid[0] / run->cluster_blocks);
 }
 
 static void *aligned_zero(size_t bytes)
@@ -257,6 +263,12 @@ static void *aligned_zero(size_t bytes)
         memset(memory, 0, size);
     }
     return memory;
+}
+
+/* One number for each 64 bytes of a warp's registers. */
+static size_t watch_bytes(const struct gk_emu_kernel *kernel)
+{
+    return ((size_t)kernel->register_bytes / 64 + 1) * sizeof(uint32_t);
 }
 
 static bool block_allocate(struct emu_run *run, struct emu_block *block)
@@ -273,6 +285,12 @@ static bool block_allocate(struct emu_run *run, struct emu_block *block)
     block->shared_written = calloc(1, run->shared_bytes / 8 + 16);
     block->shared_pending = calloc(1, run->shared_bytes / 8 + 16);
     block->locals = aligned_zero(local + local / 8 + 64);
+    if (run->kernel->wide_count) {
+        block->watched = calloc(run->warps, 2 * watch_bytes(run->kernel));
+        if (!block->watched) {
+            return false;
+        }
+    }
     return block->warps && block->registers && block->shared && block->shared_written &&
            block->shared_pending && block->locals;
 }
@@ -284,6 +302,8 @@ static void block_free(struct emu_block *block)
     }
     emu_block_order_reset(block);
     emu_shadow_fini(&block->shadow);
+    free(block->mbarriers);
+    free(block->watched);
     free(block->warps);
     free(block->registers);
     free(block->shared);
@@ -309,6 +329,11 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
     emu_block_order_reset(block);
     block->shadow.stamp = ++run->shadow_stamp;
     block->far_acquired = 0;
+    block->store_thread_count = 0;
+    block->cluster_arrived = block->cluster_phase = 0;
+    if (block->watched) {
+        memset(block->watched, 0, 2 * watch_bytes(run->kernel) * run->warps);
+    }
     memset(block->barriers, 0, sizeof(block->barriers));
     memset(block->shared_written, 0, run->shared_bytes / 8 + 16);
     memset(block->shared_pending, 0, run->shared_bytes / 8 + 16);
@@ -324,6 +349,12 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
         warp->base[1] = run->kernel->pool;
         warp->local = block->locals + local * w;
         warp->local_written = written + local / 8 * w;
+        if (block->watched) {
+            uint32_t *watched = block->watched + 2 * watch_bytes(run->kernel) / 4 * w;
+
+            warp->wgmma_used = watched;
+            warp->wgmma_touched = watched + watch_bytes(run->kernel) / 4;
+        }
         emu_warp_start(warp, left >= EMU_LANES ? EMU_FULL : (1u << left) - 1);
         fill_specials(warp);
     }
@@ -333,6 +364,37 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
 
 /* ------------------------------------------------------------------ running */
 
+static uint32_t next_random(struct emu_run *run)
+{
+    run->random = run->random * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(run->random >> 33);
+}
+
+/* Early, warps and blocks run in order; late, in reverse; else as the seed says, in turns of other
+ * lengths. */
+static uint32_t warp_in_order(const struct emu_run *run, const struct emu_block *block,
+                              uint32_t first, uint32_t i)
+{
+    return run->emu->schedule == GK_EMU_EARLY    ? i
+           : run->emu->schedule == GK_EMU_RANDOM ? (first + i) % block->warp_count
+                                                 : block->warp_count - 1 - i;
+}
+
+static uint32_t turn_of(struct emu_run *run)
+{
+    return run->emu->schedule == GK_EMU_RANDOM ? 1 + next_random(run) % TURN_RANDOM_MAX : WARP_TURN;
+}
+
+/* The number of the block (or the cluster) that is started as the i-th. */
+static uint64_t unit_in_order(const struct emu_run *run, uint64_t i)
+{
+    uint64_t units = run->total_blocks / run->cluster_blocks;
+
+    return run->emu->schedule == GK_EMU_EARLY    ? i
+           : run->emu->schedule == GK_EMU_RANDOM ? (i * run->unit_step + run->unit_first) % units
+                                                 : units - 1 - i;
+}
+
 /* One turn of a block. false: a fault. *stepped_out: some warp could run. */
 static bool block_turn(struct emu_run *run, struct emu_block *block, bool *stepped_out)
 {
@@ -340,15 +402,17 @@ static bool block_turn(struct emu_run *run, struct emu_block *block, bool *stepp
     bool any = true;
 
     while (any && run->executed < end && block->warps_finished < block->warp_count) {
+        uint32_t first = next_random(run) % block->warp_count;
+
         any = false;
-        for (uint32_t w = 0; w < block->warp_count; w++) {
-            struct emu_warp *warp = &block->warps[w];
+        for (uint32_t i = 0; i < block->warp_count; i++) {
+            struct emu_warp *warp = &block->warps[warp_in_order(run, block, first, i)];
 
             if (warp->finished || !emu_warp_can_run(warp)) {
                 continue;
             }
             any = *stepped_out = true;
-            if (!emu_warp_run(warp, WARP_TURN)) {
+            if (!emu_warp_run(warp, turn_of(run))) {
                 return false;
             }
         }
@@ -374,6 +438,11 @@ static void describe_waiter(struct gk_buf *text, const struct emu_warp *warp,
         gk_buf_printf(text, "at barrier %u, where %u of %u threads arrived, %s", group->barrier,
                       barrier->arrived,
                       barrier->expected ? barrier->expected : block->alive_threads, where);
+    } else if (group->wait == EMU_WAIT_MBARRIER) {
+        emu_mbarrier_describe(text, warp, group, where);
+    } else if (group->wait == EMU_WAIT_CLUSTER) {
+        gk_buf_printf(text, "at the cluster's barrier, where %u threads arrived, %s",
+                      (block - block->rank)->cluster_arrived, where);
     } else {
         gk_buf_printf(text, "for lanes 0x%08x of the warp, %s", warp->alive & ~group->mask, where);
     }
@@ -422,42 +491,68 @@ static void report_work_limit(struct emu_run *run)
     emu_fault_launch(run, GK_EMU_FAULT_WORK_LIMIT, text);
 }
 
+/* Starts the next cluster at a place; blocks without clusters are clusters of one. */
+static void unit_start(struct emu_run *run, uint32_t unit)
+{
+    uint64_t index = unit_in_order(run, run->next_block++) * run->cluster_blocks;
+
+    for (uint32_t i = 0; i < run->cluster_blocks; i++) {
+        block_start(run, &run->blocks[unit * run->cluster_blocks + i], index + i);
+    }
+}
+
+/* One turn of all blocks of a place. *done_out: all of them have ended. */
+static bool unit_turn(struct emu_run *run, uint32_t unit, bool *stepped, bool *done_out)
+{
+    *done_out = true;
+    for (uint32_t i = 0; i < run->cluster_blocks; i++) {
+        struct emu_block *block = &run->blocks[unit * run->cluster_blocks + i];
+
+        if (block->live && !block_turn(run, block, stepped)) {
+            return false;
+        }
+        block->live = block->warps_finished < block->warp_count;
+        *done_out = *done_out && !block->live;
+    }
+    return true;
+}
+
 /* Runs all blocks. true: to the end. */
 static bool run_blocks(struct emu_run *run)
 {
-    uint32_t live = 0;
+    uint32_t places = run->block_count / run->cluster_blocks, live = 0;
+    uint64_t units = run->total_blocks / run->cluster_blocks;
 
-    for (uint32_t b = 0; b < run->block_count && run->next_block < run->total_blocks; b++) {
-        block_start(run, &run->blocks[b], run->next_block++);
+    for (uint32_t u = 0; u < places && run->next_block < units; u++) {
+        unit_start(run, u);
         live++;
     }
     while (live) {
         bool stepped = false;
 
-        for (uint32_t b = 0; b < run->block_count; b++) {
-            struct emu_block *block = &run->blocks[b];
+        for (uint32_t u = 0; u < places; u++) {
+            bool was = false, done;
 
-            if (!block->live) {
-                continue;
+            for (uint32_t i = 0; i < run->cluster_blocks; i++) {
+                was = was || run->blocks[u * run->cluster_blocks + i].live;
             }
-            if (!block_turn(run, block, &stepped)) {
-                return false;
-            }
-            if (run->executed > run->limit) {
-                report_work_limit(run);
-                return false;
-            }
-            while (block->warps_finished == block->warp_count) {
+            while (was) {
+                if (!unit_turn(run, u, &stepped, &done)) {
+                    return false;
+                }
+                if (run->executed > run->limit) {
+                    report_work_limit(run);
+                    return false;
+                }
+                if (!done) {
+                    break;
+                }
                 stepped = true;
-                block->live = false;
-                if (run->next_block == run->total_blocks) {
+                if (run->next_block == units) {
                     live--;
                     break;
                 }
-                block_start(run, block, run->next_block++);
-                if (!block_turn(run, block, &stepped)) {
-                    return false;
-                }
+                unit_start(run, u);
             }
         }
         if (!stepped) {
@@ -485,11 +580,17 @@ static enum gk_status check_dims(const struct gk_emu *emu, const struct gk_emu_k
             return gk_fail(err, GK_INPUT, "kernel %s: block.%c is %u, 1 to %u are allowed",
                            kernel->name, AXIS[i], launch->block[i], emu->props.block_max[i]);
         }
-        if (launch->cluster[i] > 1) {
+        if (launch->cluster[i] > (i ? 1u : CLUSTER_MAX) ||
+            (launch->cluster[i] > 1 && emu->props.sm_major < 9)) {
             return gk_fail(err, GK_UNSUPPORTED,
-                           "kernel %s: clusters (cluster.%c is %u) are not "
-                           "supported by the emulated device yet",
-                           kernel->name, AXIS[i], launch->cluster[i]);
+                           "kernel %s: cluster.%c is %u; clusters lie along x, of 1 to %u blocks, "
+                           "on sm_90",
+                           kernel->name, AXIS[i], launch->cluster[i], CLUSTER_MAX);
+        }
+        if (launch->cluster[i] > 1 && launch->grid[i] % launch->cluster[i]) {
+            return gk_fail(err, GK_INPUT,
+                           "kernel %s: grid.%c is %u, a multiple of the cluster's %u is needed",
+                           kernel->name, AXIS[i], launch->grid[i], launch->cluster[i]);
         }
         if (kernel->reqntid[0] && launch->block[i] != kernel->reqntid[i]) {
             return gk_fail(err, GK_INPUT, "kernel %s: block.%c is %u, the kernel requires %u",
@@ -553,6 +654,23 @@ static enum gk_status check_launch(struct emu_run *run, struct gk_err *err)
     return GK_OK;
 }
 
+static uint64_t step_coprime(struct emu_run *run, uint64_t count)
+{
+    for (;;) {
+        uint64_t step = 1 + next_random(run) % count, a = step, b = count;
+
+        while (b) {
+            uint64_t rest = a % b;
+
+            a = b;
+            b = rest;
+        }
+        if (a == 1) {
+            return step;
+        }
+    }
+}
+
 static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
 {
     const struct gk_emu_launch *launch = run->launch;
@@ -562,6 +680,7 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
     run->local_bytes = kernel->local_bytes;
     run->local_stride = ((uint64_t)kernel->local_bytes + 63) / 64 * 64;
     run->total_blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    run->cluster_blocks = launch->cluster[0] ? launch->cluster[0] : 1;
     resident = (uint64_t)run->blocks_per_sm * run->emu->props.sm_count;
     resident = resident < run->total_blocks ? resident : run->total_blocks;
     each = (uint64_t)kernel->register_bytes * run->warps + run->shared_bytes +
@@ -575,9 +694,16 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
     if (resident > RESIDENT_BYTES_MAX / each) {
         resident = RESIDENT_BYTES_MAX / each; /* fewer places than the GPU has: still correct */
     }
+    resident -= resident % run->cluster_blocks; /* a cluster runs as a whole */
+    if (!resident) {
+        return gk_fail(err, GK_INPUT, "kernel %s: no cluster of %u blocks is resident at once",
+                       kernel->name, run->cluster_blocks);
+    }
     run->block_count = (uint32_t)resident;
     run->order.off = run->emu->no_races;
-    run->cluster_blocks = 1;
+    run->random = run->emu->seed * 0x9e3779b97f4a7c15ull + run->emu->launches;
+    run->unit_first = next_random(run) % (run->total_blocks / run->cluster_blocks);
+    run->unit_step = step_coprime(run, run->total_blocks / run->cluster_blocks);
     run->blocks = calloc(run->block_count, sizeof(*run->blocks));
     run->hits = calloc(kernel->code_count + 1, sizeof(*run->hits));
     run->params = calloc(1, kernel->params_size + 16);
@@ -588,6 +714,7 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
     for (uint32_t b = 0; b < run->block_count; b++) {
         run->blocks[b].sm = b % run->emu->props.sm_count;
         run->blocks[b].slot = b / run->emu->props.sm_count;
+        run->blocks[b].rank = b % run->cluster_blocks;
         if (!block_allocate(run, &run->blocks[b])) {
             return gk_fail(err, GK_NOMEM, "%u resident blocks of kernel %s", run->block_count,
                            kernel->name);

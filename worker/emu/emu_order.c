@@ -152,6 +152,9 @@ struct emu_known emu_known_ref(const struct emu_known *known)
     if (known->far) {
         known->far->refs++;
     }
+    if (known->async) {
+        known->async->refs++;
+    }
     return *known;
 }
 
@@ -159,6 +162,7 @@ void emu_known_drop(struct emu_known *known)
 {
     ticks_drop(known->own);
     far_drop(known->far);
+    ticks_drop(known->async);
     *known = (struct emu_known){0};
 }
 
@@ -183,6 +187,9 @@ void emu_known_join(struct emu_known *into, uint64_t block, const struct emu_kno
 {
     if (from->own) {
         join_part(into, block, from->own);
+    }
+    if (from->async && from->async->block == block) {
+        ticks_join(&into->async, from->async);
     }
     if (!from->far || from->far == into->far) {
         return;
@@ -244,6 +251,13 @@ void emu_block_order_reset(struct emu_block *block)
     for (unsigned i = 0; i < EMU_BARRIERS; i++) {
         emu_gate_drop(&block->barriers[i].gate);
     }
+    for (uint32_t i = 0; i < block->mbarrier_count; i++) {
+        emu_gate_drop(&block->mbarriers[i].now);
+        emu_gate_drop(&block->mbarriers[i].done);
+    }
+    block->mbarrier_count = 0;
+    emu_gate_drop(&block->cluster_gate);
+    emu_gate_drop(&block->cluster_done);
     for (uint32_t w = 0; block->warps && w < block->warp_count; w++) {
         emu_lane_order_reset(&block->warps[w].order);
     }
@@ -259,7 +273,8 @@ static void join_lanes(struct emu_warp *warp, uint32_t mask, struct emu_known *i
     for (uint32_t left = mask; left; left &= left - 1) {
         const struct emu_known *known = &warp->order.known[__builtin_ctz(left)];
 
-        if (!last || known->own != last->own || known->far != last->far) {
+        if (!last || known->own != last->own || known->far != last->far ||
+            known->async != last->async) {
             emu_known_join(into, warp->block->index, known);
         }
         last = known;
@@ -356,6 +371,54 @@ void emu_order_arrive(struct emu_warp *warp, uint32_t mask, struct emu_gate *gat
         emu_known_drop(&mine);
     }
     next_tick(warp);
+}
+
+void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask)
+{
+    struct emu_known all = {0};
+
+    if (warp->run->order.off) {
+        return;
+    }
+    join_lanes(warp, mask, &all);
+    emu_known_add(&all, warp->block, warp->index * EMU_LANES, mask, warp->order.tick);
+    next_tick(warp);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct emu_known *known = &warp->order.known[__builtin_ctz(left)];
+
+        ticks_drop(known->async);
+        known->async = all.own;
+        if (all.own) {
+            all.own->refs++;
+        }
+    }
+    emu_known_drop(&all);
+}
+
+void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32_t tick)
+{
+    struct emu_ticks *before = NULL, *after = NULL;
+
+    if (warp->run->order.off || !tick) {
+        return;
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct emu_known *known = &warp->order.known[__builtin_ctz(left)];
+
+        if (known->own && known->own->tick[agent] >= tick) {
+            continue;
+        }
+        if (after && known->own == before) {
+            ticks_drop(known->own);
+            known->own = after;
+            after->refs++;
+            continue;
+        }
+        before = known->own;
+        emu_known_add(known, warp->block, agent / EMU_LANES * EMU_LANES, 1u << agent % EMU_LANES,
+                      tick);
+        after = known->own;
+    }
 }
 
 void emu_order_learn(struct emu_warp *warp, uint32_t mask, const struct emu_known *from)

@@ -49,6 +49,8 @@ struct emu_far {
 struct emu_known {
     struct emu_ticks *own; /* NULL: nothing yet */
     struct emu_far *far;
+    struct emu_ticks *async; /* the part of own that a fence.proxy.async lies behind: plain writes
+                                that asynchronous operations may see */
 };
 
 /* Memory-model scopes, in order. */
@@ -160,7 +162,21 @@ void emu_order_fence(struct emu_warp *warp, uint32_t mask, enum emu_scope scope)
 void emu_order_strong(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, bool reads,
                       bool writes, struct emu_releases *releases, uint64_t key);
 
+/* Plain accesses so far are shown to asynchronous operations. */
+void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask);
+/* The lanes have waited for what this agent of their block did up to `tick`. */
+void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32_t tick);
+
 /* ------------------------------------------------------------------ accesses (emu_shadow.c) */
+
+#define EMU_NO_AGENT UINT32_MAX /* the read is checked, and not kept */
+
+/* Up to 16 aligned bytes touched by an asynchronous operation that `lane` starts now. `target`: the
+ * block whose shared memory it is, NULL for global memory. The agent is one of the target's, or of
+ * the lane's own block. */
+int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                    struct emu_block *target, uint64_t address, uint32_t bytes, bool write,
+                    uint32_t agent, uint32_t tick);
 
 /* Called before the data moves. `kind`: enum emu_access_kind. EMU_NEXT or EMU_STOP. */
 int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,

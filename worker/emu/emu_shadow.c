@@ -34,8 +34,12 @@ struct touch {
     const struct emu_insn *insn;
     uint64_t epoch; /* of `lane` */
     uint64_t address;
-    uint32_t tag, tick, pc, mask, bytes;
+    uint32_t tag; /* of the block of the thread that accesses, or started the operation */
+    uint32_t tick, pc, mask, bytes;
+    uint32_t first; /* agent that bit 0 of the mask stands for */
     unsigned lane;
+    struct emu_block *target; /* whose shared memory it is */
+    bool async, passing;      /* passing: leaves no trace */
     uint8_t scope;
     bool write, atomic;
     enum emu_space space;
@@ -136,12 +140,15 @@ static int report(const struct touch *touch, unsigned lane, bool wrote, const ch
     }
     return emu_fault(touch->warp, touch->insn, lane, GK_EMU_FAULT_RACE, touch->address,
                      "%s of %u bytes at %s address 0x%" PRIx64 "%s is not ordered behind the %s "
-                     "by %s at %s",
-                     touch->atomic  ? "atomic operation"
-                     : touch->write ? "write"
-                                    : "read",
+                     "by %s%s at %s",
+                     touch->async && touch->write ? "asynchronous write"
+                     : touch->async               ? "asynchronous read"
+                     : touch->atomic              ? "atomic operation"
+                     : touch->write               ? "write"
+                                                  : "read",
                      touch->bytes, touch->space == EMU_SHARED ? "shared" : "global", touch->address,
-                     place, wrote ? "write" : "read", who, where);
+                     place, wrote ? "write" : "read", who,
+                     touch->async && wrote ? " (or no fence.proxy.async lies between)" : "", where);
 }
 
 static int report_epoch(const struct touch *touch, unsigned lane, bool wrote, uint64_t epoch,
@@ -248,7 +255,7 @@ static struct emu_reader reader_of(const struct touch *touch)
                                .tick = touch->tick,
                                .pc = touch->pc,
                                .block = touch->tag,
-                               .first = (uint16_t)(touch->warp->index * EMU_LANES),
+                               .first = (uint16_t)touch->first,
                                .scope = touch->scope};
 }
 
@@ -275,7 +282,7 @@ static void list_prune(const struct touch *touch, struct emu_cell *cell, bool *m
     *merged_out = false;
     for (uint32_t at = first; at; at = next) {
         struct emu_reader *entry = &order->readers[at];
-        bool mine = entry->first == touch->warp->index * EMU_LANES;
+        bool mine = entry->first == touch->first;
 
         next = entry->next;
         if (mine && entry->tick == touch->tick && entry->scope == touch->scope) {
@@ -348,8 +355,24 @@ static int add_reader(const struct touch *touch, struct emu_cell *cell)
                           "the host has no memory for the readers of this launch");
 }
 
+/* Asynchronous operations see a plain write only behind a proxy fence. */
+static bool shown(const struct touch *touch, uint64_t epoch)
+{
+    const struct emu_ticks *async = touch->warp->order.known[touch->lane].async;
+    uint32_t agent = (uint32_t)(epoch >> AGENT_SHIFT) & AGENT_MASK;
+
+    return agent >= touch->warp->run->warps * EMU_LANES || epoch >> BLOCK_SHIFT != touch->tag ||
+           (async && async->tick[agent] >= ((uint32_t)(epoch >> TICK_SHIFT) & EMU_TICK_MAX));
+}
+
 static int check_writer(const struct touch *touch, const struct emu_cell *cell)
 {
+    if (touch->async) {
+        if (before(touch, touch->lane, cell->writer) && shown(touch, cell->writer)) {
+            return EMU_NEXT;
+        }
+        return report_epoch(touch, touch->lane, true, cell->writer, cell->writer_pc);
+    }
     for (uint32_t left = touch->mask; left; left &= left - 1) {
         unsigned lane = (unsigned)__builtin_ctz(left);
 
@@ -365,6 +388,9 @@ static int read_cell(const struct touch *touch, struct emu_cell *cell)
 {
     if (cell->writer && check_writer(touch, cell) != EMU_NEXT) {
         return EMU_STOP;
+    }
+    if (touch->passing) {
+        return EMU_NEXT;
     }
     if (cell->reader == touch->epoch && !(touch->mask & (touch->mask - 1))) {
         return EMU_NEXT;
@@ -523,7 +549,7 @@ static int touch_memory(struct touch *touch, struct emu_shadow *shadow, uint64_t
         struct emu_cell *cell = &page->cells[i];
 
         if (touch->write) {
-            bool again = cell->writer && written_by_twin(touch, cell, reach, mask);
+            bool again = reach && cell->writer && written_by_twin(touch, cell, reach, mask);
 
             if (write_cell(touch, cell, again) != EMU_NEXT) {
                 return EMU_STOP;
@@ -542,8 +568,8 @@ static struct emu_shadow *shadow_of(struct emu_warp *warp, enum emu_space space,
     struct emu_alloc *alloc;
 
     if (space == EMU_SHARED) {
-        *offset_out = address;
-        return &warp->block->shadow;
+        *offset_out = address & EMU_CTA_MASK;
+        return &emu_block_at(warp, address)->shadow;
     }
     alloc = emu_memory_find(&warp->run->emu->memory, address, bytes);
     if (!alloc || alloc->is_const) {
@@ -561,7 +587,10 @@ static int access_one(struct touch *touch, const struct emu_reach *reach, uint32
 {
     uint64_t offset = 0;
     struct emu_shadow *shadow =
-        shadow_of(touch->warp, touch->space, touch->address, touch->bytes, &offset);
+        touch->target ? &touch->target->shadow
+                      : shadow_of(touch->warp, touch->space, touch->address, touch->bytes, &offset);
+
+    offset = touch->target ? touch->address : offset;
 
     if (!shadow) {
         return EMU_NEXT;
@@ -570,11 +599,11 @@ static int access_one(struct touch *touch, const struct emu_reach *reach, uint32
         return EMU_STOP;
     }
     if (touch->scope) {
-        emu_order_strong(touch->warp, touch->insn, touch->lane, !touch->write || touch->atomic,
-                         touch->write,
-                         touch->space == EMU_SHARED ? &touch->warp->block->releases
-                                                    : &touch->warp->run->order.releases,
-                         touch->address + 1);
+        emu_order_strong(
+            touch->warp, touch->insn, touch->lane, !touch->write || touch->atomic, touch->write,
+            touch->space == EMU_SHARED ? &emu_block_at(touch->warp, touch->address)->releases
+                                       : &touch->warp->run->order.releases,
+            (touch->space == EMU_SHARED ? touch->address & EMU_CTA_MASK : touch->address) + 1);
         touch->tick = touch->warp->order.tick;
     }
     return EMU_NEXT;
@@ -589,6 +618,7 @@ int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_
                           .tick = warp->order.tick,
                           .pc = warp->pc,
                           .bytes = bytes,
+                          .first = warp->index * EMU_LANES,
                           .scope = insn->sem ? insn->scope : EMU_WEAK,
                           .write = kind != EMU_LOAD,
                           .atomic = kind == EMU_ATOMIC,
@@ -615,6 +645,38 @@ int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         }
     }
     return EMU_NEXT;
+}
+
+int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                    struct emu_block *target, uint64_t address, uint32_t bytes, bool write,
+                    uint32_t agent, uint32_t tick)
+{
+    struct touch touch = {.warp = warp,
+                          .insn = insn,
+                          .tag = tag_of(warp->block->index),
+                          .tick = tick,
+                          .pc = warp->pc,
+                          .bytes = bytes,
+                          .first = agent / EMU_LANES * EMU_LANES,
+                          .mask = 1u << agent % EMU_LANES,
+                          .lane = lane,
+                          .target = target,
+                          .address = address,
+                          .async = true,
+                          .write = write,
+                          .space = target ? EMU_SHARED : EMU_GLOBAL};
+
+    if (warp->run->order.off) {
+        return EMU_NEXT;
+    }
+    if (agent == EMU_NO_AGENT) {
+        touch.passing = true;
+        touch.first = 0;
+        touch.mask = 1;
+        return access_one(&touch, NULL, 0);
+    }
+    touch.epoch = epoch_of(tag_of(target ? target->index : warp->block->index), agent, tick, 0);
+    return access_one(&touch, NULL, 0);
 }
 
 void emu_order_landed(struct emu_warp *warp, unsigned lane, uint32_t address, uint32_t bytes)

@@ -42,6 +42,10 @@ void emu_warp_start(struct emu_warp *warp, uint32_t lanes)
     warp->copy_count = 0;
     warp->carry = 0;
     warp->steps = 0;
+    warp->wgmma_batch = warp->wgmma_done = warp->wgmma_fences = 0;
+    warp->cluster_phase = 0;
+    warp->registers = 0;
+    memset(warp->bulk_batch, 0, sizeof(warp->bulk_batch));
     memset(warp->batches, 0, sizeof(warp->batches));
 }
 
@@ -197,6 +201,17 @@ int emu_warp_converge(struct emu_warp *warp, const struct emu_insn *insn, uint32
     return EMU_NEXT;
 }
 
+int emu_warp_whole(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    int step = emu_warp_converge(warp, insn, mask);
+
+    if (step == EMU_NEXT && mask != EMU_FULL) {
+        return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_DIVERGENT, 0,
+                         "lanes 0x%08x of the warp do not exist or have exited", ~mask);
+    }
+    return step;
+}
+
 void emu_warp_exit(struct emu_warp *warp, uint32_t mask)
 {
     struct emu_block *block = warp->block;
@@ -226,6 +241,9 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t mask)
             emu_barrier_check(block, id);
         }
     }
+    if (warp->run->cluster_blocks > 1) {
+        emu_cluster_check(block);
+    }
 }
 
 bool emu_warp_can_run(const struct emu_warp *warp)
@@ -246,7 +264,8 @@ static bool check_stuck(struct emu_warp *warp)
     const struct emu_insn *insn;
 
     for (uint32_t i = 0; i < warp->group_count; i++) {
-        if (warp->groups[i].wait == EMU_WAIT_BARRIER) {
+        if (warp->groups[i].wait == EMU_WAIT_BARRIER || warp->groups[i].wait == EMU_WAIT_MBARRIER ||
+            warp->groups[i].wait == EMU_WAIT_CLUSTER) {
             return true;
         }
         stuck = &warp->groups[i];

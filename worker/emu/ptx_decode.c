@@ -470,7 +470,8 @@ static enum gk_status take_instruction(struct ptx_body *body)
 {
     struct ptx_parser *parser = body->parser;
     struct ptx_operand operands[PTX_RAW_MAX];
-    struct emu_insn insn = {.loc = body->loc, .line = body->line, .address = -1, .address2 = -1};
+    struct emu_insn insn = {
+        .loc = body->loc, .line = body->line, .address = -1, .address2 = -1, .address3 = -1};
     uint32_t count = 0;
     char *opcode = NULL;
     enum gk_status status = take_guard(body, &insn);
@@ -729,6 +730,50 @@ static enum gk_status decode_reached(struct ptx_body *body, const struct ptx_fun
     return status;
 }
 
+/* Only products of warpgroups keep their sums in kernel->wide. */
+static bool is_wgmma(const struct emu_insn *insn)
+{
+    return insn->class == EMU_CLASS_TENSOR && insn->is_wide;
+}
+
+/* Instructions that name registers of some wgmma are watched when they run. */
+static enum gk_status guard_registers(struct gk_emu_kernel *kernel, struct gk_err *err)
+{
+    unsigned char *used;
+
+    if (!kernel->wide_count) {
+        return GK_OK;
+    }
+    used = calloc(1, kernel->register_bytes / 64 + 1);
+    if (!used) {
+        return gk_fail(err, GK_NOMEM, "registers of kernel %s", kernel->name);
+    }
+    for (uint32_t i = 0; i < kernel->wide_count; i++) {
+        used[kernel->wide[i] / 64] = 1;
+    }
+    for (uint32_t i = 0; i < kernel->code_count; i++) {
+        struct emu_insn *insn = &kernel->code[i];
+
+        for (unsigned a = 0; is_wgmma(insn) && a < 4; a++) {
+            if (insn->op[1] >= 0 && !(insn->op[a] & 1)) {
+                used[insn->op[a] / 64] = 1;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < kernel->code_count; i++) {
+        struct emu_insn *insn = &kernel->code[i];
+
+        for (unsigned o = 0; !is_wgmma(insn) && !insn->inner && o < insn->op_count; o++) {
+            if (insn->op[o] >= 0 && !(insn->op[o] & 1) && used[insn->op[o] / 64]) {
+                insn->inner = insn->exec;
+                insn->exec = emu_exec_guarded;
+            }
+        }
+    }
+    free(used);
+    return GK_OK;
+}
+
 enum gk_status ptx_kernel_decode(struct ptx_parser *parser, const struct ptx_function *entry,
                                  struct gk_emu_kernel **kernel_out)
 {
@@ -752,6 +797,11 @@ enum gk_status ptx_kernel_decode(struct ptx_parser *parser, const struct ptx_fun
         body_fini(&body);
         if (status == GK_OK && (!body.dynamic_used || end == dynamic_base)) {
             body.kernel->static_smem_bytes = end;
+            status = guard_registers(body.kernel, parser->err);
+            if (status != GK_OK) {
+                ptx_kernel_destroy(body.kernel);
+                return status;
+            }
             *kernel_out = body.kernel;
             return GK_OK;
         }
@@ -783,6 +833,7 @@ void ptx_kernel_destroy(struct gk_emu_kernel *kernel)
     free(kernel->tables);
     free(kernel->code);
     free(kernel->pool);
+    free(kernel->wide);
     free(kernel->name);
     free(kernel);
 }

@@ -86,7 +86,7 @@ enum ptx_operand_kind {
     PTX_OPERAND_VECTOR
 };
 
-#define PTX_VECTOR_MAX 8
+#define PTX_VECTOR_MAX 128
 #define PTX_RAW_MAX    16
 
 struct ptx_operand {

@@ -39,19 +39,19 @@ static const struct {
     {"%lanemask_gt", PTX_SP_LANEMASK_GT},
     {"%dynamic_smem_size", PTX_SP_DYNAMIC_SMEM},
     {"%total_smem_size", PTX_SP_TOTAL_SMEM},
-    /* Without clusters each block is a cluster of its own. */
-    {"%cluster_ctaid.x", PTX_SP_ZERO},
+    /* Without clusters each block is a cluster of its own. Clusters lie along x. */
+    {"%cluster_ctaid.x", PTX_SP_CLUSTER_RANK},
     {"%cluster_ctaid.y", PTX_SP_ZERO},
     {"%cluster_ctaid.z", PTX_SP_ZERO},
-    {"%cluster_ctarank", PTX_SP_ZERO},
-    {"%cluster_nctaid.x", PTX_SP_ONE},
+    {"%cluster_ctarank", PTX_SP_CLUSTER_RANK},
+    {"%cluster_nctaid.x", PTX_SP_CLUSTER_SIZE},
     {"%cluster_nctaid.y", PTX_SP_ONE},
     {"%cluster_nctaid.z", PTX_SP_ONE},
-    {"%cluster_nctarank", PTX_SP_ONE},
-    {"%clusterid.x", PTX_SP_CTAID_X},
+    {"%cluster_nctarank", PTX_SP_CLUSTER_SIZE},
+    {"%clusterid.x", PTX_SP_CLUSTER_ID},
     {"%clusterid.y", PTX_SP_CTAID_Y},
     {"%clusterid.z", PTX_SP_CTAID_Z},
-    {"%nclusterid.x", PTX_SP_NCTAID_X},
+    {"%nclusterid.x", PTX_SP_CLUSTERS},
     {"%nclusterid.y", PTX_SP_NCTAID_Y},
     {"%nclusterid.z", PTX_SP_NCTAID_Z},
 };
@@ -101,27 +101,12 @@ static enum gk_status parse_offset(struct ptx_parser *parser, uint64_t *value)
     return status;
 }
 
-static enum gk_status parse_address(struct ptx_body *body, struct ptx_operand *out)
-{
-    struct ptx_parser *parser = body->parser;
-    enum gk_status status = GK_OK;
-
-    out->kind = PTX_OPERAND_ADDRESS;
-    if (parser->lexer.token.kind == PTX_TOKEN_WORD) {
-        status = ptx_take_name(parser, &out->name);
-    } else {
-        status = ptx_take_int(parser, &out->value);
-    }
-    status = status == GK_OK ? parse_offset(parser, &out->value) : status;
-    return status == GK_OK ? ptx_want(parser, "]") : status;
-}
-
+/* Elements up to the closing brace, into those of `out`. */
 static enum gk_status parse_vector(struct ptx_body *body, struct ptx_operand *out)
 {
     struct ptx_parser *parser = body->parser;
     enum gk_status status = GK_OK;
 
-    out->kind = PTX_OPERAND_VECTOR;
     out->elements = calloc(PTX_VECTOR_MAX, sizeof(*out->elements));
     if (!out->elements) {
         return gk_fail(body->err, GK_NOMEM, "PTX vector");
@@ -139,6 +124,25 @@ static enum gk_status parse_vector(struct ptx_body *body, struct ptx_operand *ou
     return status;
 }
 
+static enum gk_status parse_address(struct ptx_body *body, struct ptx_operand *out)
+{
+    struct ptx_parser *parser = body->parser;
+    enum gk_status status = GK_OK;
+
+    out->kind = PTX_OPERAND_ADDRESS;
+    if (parser->lexer.token.kind == PTX_TOKEN_WORD) {
+        status = ptx_take_name(parser, &out->name);
+    } else {
+        status = ptx_take_int(parser, &out->value);
+    }
+    status = status == GK_OK ? parse_offset(parser, &out->value) : status;
+    if (ptx_accept(parser, ",", &status)) { /* coordinates of a tensor */
+        status = status == GK_OK ? ptx_want(parser, "{") : status;
+        status = status == GK_OK ? parse_vector(body, out) : status;
+    }
+    return status == GK_OK ? ptx_want(parser, "]") : status;
+}
+
 enum gk_status ptx_operand_parse(struct ptx_body *body, struct ptx_operand *out)
 {
     struct ptx_parser *parser = body->parser;
@@ -148,6 +152,7 @@ enum gk_status ptx_operand_parse(struct ptx_body *body, struct ptx_operand *out)
 
     *out = (struct ptx_operand){0};
     if (ptx_accept(parser, "{", &status)) {
+        out->kind = PTX_OPERAND_VECTOR;
         return status == GK_OK ? parse_vector(body, out) : status;
     }
     if (ptx_accept(parser, "[", &status)) {
@@ -522,6 +527,7 @@ static uint32_t code_width(const struct emu_insn *insn, char code)
     case 'd':
         return 8;
     case 'r':
+    case 'x':
         return 0;
     default:
         break;
@@ -594,7 +600,7 @@ static enum gk_status bind_vector(struct ptx_body *body, struct emu_insn *insn, 
 static enum gk_status bind_address(struct ptx_body *body, struct emu_insn *insn,
                                    const struct ptx_operand *operand)
 {
-    bool second = insn->address >= 0, found = false;
+    bool second = insn->address >= 0, third = insn->address2 >= 0, found = false;
     uint32_t width = 8, index = 0;
     int32_t offset = -1;
     uint64_t value = 0;
@@ -637,7 +643,11 @@ static enum gk_status bind_address(struct ptx_body *body, struct emu_insn *insn,
             value += EMU_LOCAL_BASE;
         }
     }
-    if (status == GK_OK && second) {
+    if (status == GK_OK && third) {
+        insn->address3 = insn->op_count;
+        insn->address3_width = (uint8_t)width;
+        insn->imm3 = (int64_t)(value + operand->value);
+    } else if (status == GK_OK && second) {
         insn->address2 = insn->op_count;
         insn->address2_width = (uint8_t)width;
         insn->imm2 = (int64_t)(value + operand->value);
@@ -709,6 +719,61 @@ static enum gk_status bind_size_or_predicate(struct ptx_body *body, struct emu_i
     return bind_register(body, insn, false, operand, 'w');
 }
 
+static enum gk_status bind_tensor(struct ptx_body *body, struct emu_insn *insn,
+                                  const struct ptx_operand *operand)
+{
+    enum gk_status status = bind_address(body, insn, operand);
+
+    if (status == GK_OK && (operand->count < 1 || operand->count > 5)) {
+        return ptx_body_fail(body, GK_PARSE,
+                             "a tensor address with 1 to 5 coordinates is expected");
+    }
+    insn->vec = (uint8_t)operand->count;
+    for (uint32_t i = 0; status == GK_OK && i < operand->count; i++) {
+        status = bind_register(body, insn, false, &operand->elements[i], 'w');
+    }
+    return status;
+}
+
+static enum gk_status bind_wide(struct ptx_body *body, struct emu_insn *insn,
+                                const struct ptx_operand *operand)
+{
+    struct gk_emu_kernel *kernel = body->kernel;
+    enum gk_status status = GK_OK;
+    uint32_t width = 4;
+
+    if (operand->kind != PTX_OPERAND_VECTOR) {
+        return ptx_body_fail(body, GK_PARSE, "{} with registers is expected");
+    }
+    insn->is_wide = true;
+    insn->imm = kernel->wide_count;
+    insn->vec = (uint8_t)operand->count;
+    for (uint32_t i = 0; status == GK_OK && i < operand->count; i++) {
+        status = ptx_grow(&kernel->wide, kernel->wide_count, &kernel->wide_capacity,
+                          sizeof(*kernel->wide), body->err);
+        status = status == GK_OK ? ptx_bind_dest(body, &operand->elements[i], 4,
+                                                 &kernel->wide[kernel->wide_count], &width)
+                                 : status;
+        kernel->wide_count += status == GK_OK;
+    }
+    return status;
+}
+
+static enum gk_status bind_a(struct ptx_body *body, struct emu_insn *insn,
+                             const struct ptx_operand *operand)
+{
+    enum gk_status status;
+
+    if (operand->kind == PTX_OPERAND_VECTOR) {
+        return bind_vector(body, insn, false, operand, 4, 'w');
+    }
+    status = bind_register(body, insn, false, operand, 'd');
+    for (unsigned i = 0; status == GK_OK && i < 3; i++) {
+        status = push(body, insn, -1, 0);
+    }
+    return status;
+}
+
 static enum gk_status bind_one(struct ptx_body *body, struct emu_insn *insn, const char *code,
                                const struct ptx_operand *operand)
 {
@@ -731,6 +796,12 @@ static enum gk_status bind_one(struct ptx_body *body, struct emu_insn *insn, con
     case 'M':
     case 'N':
         return bind_vector(body, insn, code[0] == 'M', operand, (uint32_t)(code[1] - '0'), code[2]);
+    case 'T':
+        return bind_tensor(body, insn, operand);
+    case 'Z':
+        return bind_wide(body, insn, operand);
+    case 'E':
+        return bind_a(body, insn, operand);
     case 'I':
         if (operand->kind != PTX_OPERAND_INT) {
             return ptx_body_fail(body, GK_PARSE, "a constant integer is expected");

@@ -9,10 +9,13 @@
  * source predicate, '!' allowed (sub bit 0 then, see PTX_SUB_NEGATED) A address in brackets: one
  * operand (register or -1) and imm V vector of `vec` registers or one register: destinations, W:
  * the same, sources M{n} braces with exactly n registers: "M4t"; N{n} the same as sources R
- * destination register with an optional predicate, "d|p": two operands I immediate integer into
+ * destination register with an optional predicate, "d|p": two operands T a tensor address [map,
+ * {coordinates}]: an address, then one operand a coordinate, counted in vec Z braces with the sums
+ * of wgmma: kept in kernel->wide at imm, counted in vec E braces with four 32-bit registers, or one
+ * 64-bit register: four operands, -1 for those that are not there I immediate integer into
  * imm, C one into vec X source size or "ignore" predicate of cp.async width: t = type, u = type2, v
- * = type3, 2 = twice type, b/h/w/d = 1/2/4/8 bytes, r = any width (kept in insn->width[operand]), a
- * trailing '?' = may be absent
+ * = type3, 2 = twice type, b/h/w/d = 1/2/4/8 bytes, r = any width (kept in insn->width[operand]), x
+ * = any width, whatever the type, a trailing '?' = may be absent
  *
  * Adding an instruction is adding a row and, where the semantics are new, a function.
  */
@@ -162,6 +165,7 @@ enum ptx_sem {
 #define PTX_M_NORMAL     (1ull << 44)
 #define PTX_M_SUBNORMAL  (1ull << 45)
 #define PTX_M_COL        (1ull << 46)
+#define PTX_M_MULTICAST  (1ull << 47)
 
 #define PTX_SUB_NEGATED 0x80 /* in insn->sub: the predicate source had a '!' */
 
@@ -194,6 +198,10 @@ enum ptx_special {
     PTX_SP_TOTAL_SMEM,
     PTX_SP_ONE,
     PTX_SP_ZERO,
+    PTX_SP_CLUSTER_RANK,
+    PTX_SP_CLUSTER_SIZE,
+    PTX_SP_CLUSTER_ID,
+    PTX_SP_CLUSTERS,
     PTX_SP_COUNT
 };
 #define PTX_SPECIAL_BYTES (PTX_SP_COUNT * EMU_LANES * 4)
@@ -253,6 +261,9 @@ struct ptx_rows emu_rows_mma_base(void);
 struct ptx_rows emu_rows_memory_base(void);
 struct ptx_rows emu_rows_atomic_base(void);
 struct ptx_rows emu_rows_wmma_base(void);
+struct ptx_rows emu_rows_hopper_base(void);
+struct ptx_rows emu_rows_bulk_base(void);
+struct ptx_rows emu_rows_wgmma_base(void);
 struct ptx_rows emu_rows_int_avx2(void);
 struct ptx_rows emu_rows_float_avx2(void);
 struct ptx_rows emu_rows_cvt_avx2(void);
@@ -260,6 +271,9 @@ struct ptx_rows emu_rows_mma_avx2(void);
 struct ptx_rows emu_rows_memory_avx2(void);
 struct ptx_rows emu_rows_atomic_avx2(void);
 struct ptx_rows emu_rows_wmma_avx2(void);
+struct ptx_rows emu_rows_hopper_avx2(void);
+struct ptx_rows emu_rows_bulk_avx2(void);
+struct ptx_rows emu_rows_wgmma_avx2(void);
 struct ptx_rows emu_rows_int_avx512(void);
 struct ptx_rows emu_rows_float_avx512(void);
 struct ptx_rows emu_rows_cvt_avx512(void);
@@ -267,6 +281,9 @@ struct ptx_rows emu_rows_mma_avx512(void);
 struct ptx_rows emu_rows_memory_avx512(void);
 struct ptx_rows emu_rows_atomic_avx512(void);
 struct ptx_rows emu_rows_wmma_avx512(void);
+struct ptx_rows emu_rows_hopper_avx512(void);
+struct ptx_rows emu_rows_bulk_avx512(void);
+struct ptx_rows emu_rows_wgmma_avx512(void);
 struct ptx_rows emu_rows_half(void);
 struct ptx_rows emu_rows_slow_cvt(void);
 struct ptx_rows emu_rows_slow_float(void);

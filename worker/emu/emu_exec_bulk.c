@@ -1,0 +1,589 @@
+/*
+ * Bulk and tensor copies between global and shared memory.
+ *
+ * Data moves when the copy is started, and nobody may count on it: what a load writes is written by
+ * an agent of the block that it goes to, known to those that have waited for a phase of the
+ * mbarrier it counts on; what a store reads and writes is done by two agents of the thread that
+ * started it, known to it after wait_group.read and wait_group. A copy sees what plain accesses
+ * wrote only if a fence.proxy.async lies between.
+ */
+#include "worker/emu/emu_access.h"
+
+#include <string.h>
+
+#include "worker/emu/emu_narrow.h"
+
+#define BULK_ALIGN 16u
+
+/* What one copy does, while it is done. */
+struct bulk {
+    struct emu_warp *warp;
+    const struct emu_insn *insn;
+    unsigned lane;
+    struct emu_block *block; /* whose shared memory takes part */
+    bool store;
+    uint8_t add;    /* type of a sum; 0: a copy */
+    uint32_t agent; /* of the shared memory's accesses: reads of a store, writes of a load */
+    uint32_t tick;
+};
+
+/* ------------------------------------------------------------------ pieces */
+
+static uint8_t *global_at(struct bulk *bulk, uint64_t address, uint32_t bytes, bool write)
+{
+    struct emu_alloc *alloc = emu_memory_find(&bulk->warp->run->emu->memory, address, bytes);
+    enum gk_emu_fault fault = GK_EMU_FAULT_NONE;
+
+    if (!alloc) {
+        fault = GK_EMU_FAULT_OUT_OF_BOUNDS;
+    } else if (write && alloc->is_const) {
+        fault = GK_EMU_FAULT_CONST_WRITE;
+    } else if ((!write || bulk->add) && !alloc->all_written &&
+               emu_bits_count(alloc->written, address - alloc->address, bytes) != bytes) {
+        fault = GK_EMU_FAULT_UNWRITTEN;
+    }
+    if (fault != GK_EMU_FAULT_NONE) {
+        (void)emu_fault_memory(bulk->warp, bulk->insn, bulk->lane, fault, EMU_GLOBAL, address,
+                               bytes, write ? "bulk write" : "bulk read");
+        return NULL;
+    }
+    if (write && !alloc->all_written) {
+        emu_bits_set(alloc->written, address - alloc->address, bytes);
+    }
+    return alloc->bytes + (address - alloc->address);
+}
+
+static uint8_t *shared_at(struct bulk *bulk, uint32_t offset, uint32_t bytes, bool write)
+{
+    struct emu_block *block = bulk->block;
+
+    if (offset + bytes > bulk->warp->run->shared_bytes) {
+        (void)emu_fault_memory(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_OUT_OF_BOUNDS,
+                               EMU_SHARED, offset, bytes, write ? "bulk write" : "bulk read");
+        return NULL;
+    }
+    if (!write && emu_bits_count(block->shared_written, offset, bytes) != bytes) {
+        (void)emu_fault_memory(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_UNWRITTEN,
+                               EMU_SHARED, offset, bytes, "bulk read");
+        return NULL;
+    }
+    if (write) {
+        emu_bits_set(block->shared_written, offset, bytes);
+    }
+    return block->shared + offset;
+}
+
+static void add_elements(uint8_t *to, const uint8_t *from, uint32_t bytes, uint8_t type)
+{
+    uint32_t size = ptx_type_bytes(type);
+
+    for (uint32_t at = 0; at < bytes; at += size) {
+        uint32_t x = 0, y = 0;
+
+        if (size == 8) {
+            uint64_t a, b;
+
+            memcpy(&a, to + at, 8);
+            memcpy(&b, from + at, 8);
+            a += b;
+            memcpy(to + at, &a, 8);
+            continue;
+        }
+        memcpy(&x, to + at, size);
+        memcpy(&y, from + at, size);
+        if (type == PTX_F32) {
+            x = emu_bits_of(emu_float_of(x) + emu_float_of(y));
+        } else if (type == PTX_BF16) {
+            x = emu_bf16_of_float(emu_float_of(x << 16) + emu_float_of(y << 16));
+        } else if (type == PTX_F16) {
+            x = emu_half_of_float(emu_float_of_half((uint16_t)x) + emu_float_of_half((uint16_t)y));
+        } else {
+            x += y;
+        }
+        memcpy(to + at, &x, size);
+    }
+}
+
+/* Up to 16 bytes that lie in one chunk of shared memory. */
+static int move_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
+{
+    uint8_t *s = shared_at(bulk, shared, bytes, !bulk->store);
+    uint8_t *g = s ? global_at(bulk, global, bytes, bulk->store) : NULL;
+    uint32_t unit = (uint32_t)(global | shared | bytes);
+
+    if (!g) {
+        return EMU_STOP;
+    }
+    unit &= 0 - unit; /* both sides in aligned parts */
+    for (uint32_t at = 0; at < bytes; at += unit) {
+        if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, shared + at, unit,
+                            !bulk->store, bulk->agent, bulk->tick) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+        /* A load's reads of global memory are checked, not kept. Sums are atomic. */
+        if (!bulk->add &&
+            emu_order_async(bulk->warp, bulk->insn, bulk->lane, NULL, global + at, unit,
+                            bulk->store, bulk->store ? bulk->agent + 1 : EMU_NO_AGENT,
+                            bulk->tick) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    if (bulk->add) {
+        add_elements(g, s, bytes, bulk->add);
+    } else {
+        memcpy(bulk->store ? g : s, bulk->store ? s : g, bytes);
+    }
+    return EMU_NEXT;
+}
+
+/* ------------------------------------------------------------------ agents */
+
+/* A load's agent, in the block that it writes. */
+static void agent_of_load(struct bulk *bulk)
+{
+    struct emu_block *block = bulk->block;
+    uint32_t slot = block->load_next++ % EMU_SLOT_LOADS;
+
+    bulk->agent = bulk->warp->run->warps * EMU_LANES + EMU_SLOT_LOAD + slot;
+    bulk->tick = ++block->load_tick[slot];
+}
+
+/* The first of a thread's two agents. More threads than there are slots share the last one. */
+static uint32_t agent_of_store(struct emu_warp *warp, unsigned lane)
+{
+    struct emu_block *block = warp->block;
+    uint32_t thread = warp->index * EMU_LANES + lane, at = 0;
+
+    while (at < block->store_thread_count && block->store_threads[at] != thread) {
+        at++;
+    }
+    if (at == block->store_thread_count && at < GK_ARRAY_COUNT(block->store_threads)) {
+        block->store_threads[block->store_thread_count++] = thread;
+    }
+    at = at < GK_ARRAY_COUNT(block->store_threads) ? at : at - 1;
+    return warp->run->warps * EMU_LANES + EMU_SLOT_STORE + 2 * at;
+}
+
+/* ------------------------------------------------------------------ operands */
+
+static uint64_t lane_address(struct emu_warp *warp, const struct emu_insn *insn, unsigned which,
+                             unsigned lane)
+{
+    int16_t index = which == 0 ? insn->address : which == 1 ? insn->address2 : insn->address3;
+    int64_t offset = which == 0 ? insn->imm : which == 1 ? insn->imm2 : insn->imm3;
+    uint8_t width = which == 0   ? insn->address_width
+                    : which == 1 ? insn->address2_width
+                                 : insn->address3_width;
+    const void *base = emu_operand(warp, insn, (unsigned)index);
+
+    return width == 4 ? (uint32_t)(((const uint32_t *)base)[lane] + (uint32_t)offset)
+                      : ((const uint64_t *)base)[lane] + (uint64_t)offset;
+}
+
+static uint64_t shared_address(uint64_t address)
+{
+    return address >= EMU_SHARED_BASE && address - EMU_SHARED_BASE < EMU_WINDOW_BYTES
+               ? address - EMU_SHARED_BASE
+               : address;
+}
+
+static const struct emu_map *map_at(struct bulk *bulk, uint64_t address)
+{
+    struct emu_run *run = bulk->warp->run;
+    const struct emu_map *map = NULL;
+    struct emu_alloc *alloc;
+
+    if (address - EMU_PARAM_BASE < EMU_WINDOW_BYTES) {
+        uint64_t at = address - EMU_PARAM_BASE;
+
+        if (at + 128 <= run->kernel->params_size && at % 64 == 0) {
+            map = (const void *)(run->params + at);
+        }
+    } else {
+        alloc = emu_memory_find(&run->emu->memory, address, 128);
+        if (alloc && address % 64 == 0) {
+            map = (const void *)(alloc->bytes + (address - alloc->address));
+        }
+    }
+    if (!map || map->magic != EMU_MAP_MAGIC) {
+        (void)emu_fault(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_BAD_OPERAND, address,
+                        "no tensor map lies at 0x%llx", (unsigned long long)address);
+        return NULL;
+    }
+    return map;
+}
+
+/* ------------------------------------------------------------------ boxes */
+
+static uint32_t swizzled(const struct emu_map *map, uint32_t address)
+{
+    return map->swizzle ? address ^ ((address >> 7 & (map->swizzle / 16u - 1)) << 4) : address;
+}
+
+static int fill_piece(struct bulk *bulk, const struct emu_map *map, uint32_t shared, uint32_t bytes)
+{
+    uint8_t *to = shared_at(bulk, shared, bytes, true);
+    uint32_t size = (uint32_t)map->strides[0], unit = shared | bytes;
+
+    if (!to) {
+        return EMU_STOP;
+    }
+    memset(to, 0, bytes);
+    for (uint32_t at = 0; map->fill_nan && at + size <= bytes; at += size) {
+        uint64_t nan = map->type == PTX_F16 || map->type == PTX_BF16 ? 0x7fff
+                       : map->type == PTX_F64                        ? 0x7fffffffffffffffull
+                                                                     : 0x7fffffff;
+
+        memcpy(to + at, &nan, size);
+    }
+    unit &= 0 - unit;
+    for (uint32_t at = 0; at < bytes; at += unit) {
+        if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, shared + at, unit,
+                            true, bulk->agent, bulk->tick) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+/* One row of the box: `global` is where its first element would lie, `outside` that the row lies
+ * outside the tensor. */
+static int move_row(struct bulk *bulk, const struct emu_map *map, int64_t x, bool outside,
+                    uint64_t global, uint32_t shared)
+{
+    uint32_t size = (uint32_t)map->strides[0], step = map->steps[0], per = 16 / size;
+    uint32_t count = map->box[0];
+
+    for (uint32_t i = 0; i < count; i += per) {
+        uint32_t chunk = swizzled(map, shared + i * size);
+        uint32_t first = 0, last = count - i < per ? count - i : per, inside = 0, from = per;
+        uint32_t piece = step == 1 ? per : 1;
+
+        for (uint32_t e = first; e < last; e++) {
+            int64_t at = x + (int64_t)(i + e) * step;
+
+            if (!outside && at >= 0 && at <= (int64_t)map->last[0]) {
+                from = from == per ? e : from;
+                inside++;
+            }
+        }
+        if (inside < last && !bulk->store &&
+            fill_piece(bulk, map, chunk, last * size) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+        for (uint32_t e = from; inside && e < from + inside; e += piece) {
+            uint32_t elements = piece == 1 ? 1 : inside;
+
+            if (move_piece(bulk, global + (uint64_t)((int64_t)(i + e) * step) * size,
+                           chunk + e * size, elements * size) != EMU_NEXT) {
+                return EMU_STOP;
+            }
+            if (piece > 1) {
+                break;
+            }
+        }
+    }
+    return EMU_NEXT;
+}
+
+static uint32_t box_bytes(const struct emu_map *map)
+{
+    uint32_t bytes = (uint32_t)map->strides[0];
+
+    for (uint32_t i = 0; i < map->rank; i++) {
+        bytes *= map->box[i];
+    }
+    return bytes;
+}
+
+static int move_box(struct bulk *bulk, const struct emu_map *map, const int32_t at[5],
+                    uint32_t shared)
+{
+    uint32_t rows = 1, row_bytes = map->box[0] * (uint32_t)map->strides[0];
+
+    for (uint32_t i = 1; i < map->rank; i++) {
+        rows *= map->box[i];
+    }
+    for (uint32_t row = 0; row < rows; row++) {
+        uint32_t rest = row;
+        bool outside = false;
+        uint64_t global = map->address + (uint64_t)((int64_t)at[0] * (int64_t)map->strides[0]);
+
+        for (uint32_t i = 1; i < map->rank; i++) {
+            int64_t place = at[i] + (int64_t)(rest % map->box[i]) * map->steps[i];
+
+            rest /= map->box[i];
+            outside = outside || place < 0 || place > (int64_t)map->last[i];
+            global += (uint64_t)(place * (int64_t)map->strides[i]);
+        }
+        if (move_row(bulk, map, at[0], outside, global, shared + row * row_bytes) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+/* ------------------------------------------------------------------ loads */
+
+/* Where a load goes in block `to`, and the barrier that it counts on there. */
+static struct emu_mbarrier *load_target(struct bulk *bulk, struct emu_block *to,
+                                        uint64_t barrier_address)
+{
+    struct emu_mbarrier *barrier =
+        emu_mbarrier_find(to, (uint32_t)(barrier_address & EMU_CTA_MASK));
+
+    bulk->block = to;
+    if (!to->live) {
+        (void)emu_fault(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_OUT_OF_BOUNDS, 0,
+                        "a copy to block %u of the cluster, which has ended", to->rank);
+        return NULL;
+    }
+    if (!barrier || !barrier->shown) {
+        (void)emu_fault(bulk->warp, bulk->insn, bulk->lane,
+                        barrier ? GK_EMU_FAULT_RACE : GK_EMU_FAULT_BAD_OPERAND, barrier_address,
+                        barrier
+                            ? "the copy counts on an mbarrier whose init no fence.mbarrier_init "
+                              "or fence.proxy.async follows"
+                            : "the copy counts on shared address 0x%llx, where no mbarrier was "
+                              "made",
+                        (unsigned long long)barrier_address);
+        return NULL;
+    }
+    agent_of_load(bulk);
+    return barrier;
+}
+
+static int load_ends(struct bulk *bulk, struct emu_mbarrier *barrier, uint32_t bytes)
+{
+    if (!bulk->warp->run->order.off) {
+        emu_known_add(&barrier->now.known, bulk->block, bulk->agent / EMU_LANES * EMU_LANES,
+                      1u << bulk->agent % EMU_LANES, bulk->tick);
+    }
+    return emu_mbarrier_add(bulk->warp, bulk->insn, bulk->lane, bulk->block, barrier, 0,
+                            -(int64_t)bytes);
+}
+
+/* Blocks that a copy goes to: those of the mask, or the one that the address names. */
+static int load_blocks(struct bulk *bulk, uint64_t to, uint32_t mask_operand, uint32_t *blocks_out)
+{
+    struct emu_warp *warp = bulk->warp;
+    uint32_t rank = (uint32_t)(to >> EMU_CTA_SHIFT);
+
+    *blocks_out = 1u << (rank ? rank - 1 : warp->block->rank);
+    if (bulk->insn->mods & PTX_M_MULTICAST) {
+        *blocks_out = ((const uint16_t *)emu_operand(warp, bulk->insn, mask_operand))[bulk->lane];
+    }
+    if (!*blocks_out || *blocks_out >> warp->run->cluster_blocks) {
+        return emu_fault(warp, bulk->insn, bulk->lane, GK_EMU_FAULT_BAD_OPERAND, to,
+                         "a copy to blocks 0x%x of a cluster of %u", *blocks_out,
+                         warp->run->cluster_blocks);
+    }
+    return EMU_NEXT;
+}
+
+static int tensor_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
+        uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
+        uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
+        const struct emu_map *map = map_at(&bulk, lane_address(warp, insn, 1, bulk.lane));
+        int32_t at[5] = {0};
+        uint32_t blocks;
+
+        if (!map || load_blocks(&bulk, to, (unsigned)insn->address3 + 1, &blocks) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+        if (map->rank != insn->vec || to % 128) {
+            return emu_fault(
+                warp, insn, bulk.lane,
+                to % 128 ? GK_EMU_FAULT_MISALIGNED : GK_EMU_FAULT_BAD_OPERAND, to,
+                "tensor copy with %u coordinates to shared address 0x%llx: the map has "
+                "rank %u, and 128 bytes are the alignment",
+                insn->vec, (unsigned long long)to, map->rank);
+        }
+        for (unsigned i = 0; i < insn->vec; i++) {
+            at[i] = ((const int32_t *)emu_operand(warp, insn, 2 + i))[bulk.lane];
+        }
+        for (uint32_t rest = blocks; rest; rest &= rest - 1) {
+            struct emu_block *first = warp->block - warp->block->rank;
+            struct emu_mbarrier *barrier = load_target(&bulk, first + __builtin_ctz(rest), counts);
+
+            if (!barrier || move_box(&bulk, map, at, (uint32_t)(to & EMU_CTA_MASK)) != EMU_NEXT ||
+                load_ends(&bulk, barrier, box_bytes(map)) != EMU_NEXT) {
+                return EMU_STOP;
+            }
+        }
+    }
+    return EMU_NEXT;
+}
+
+static int check_run(struct bulk *bulk, uint64_t global, uint64_t shared, uint32_t bytes)
+{
+    if ((global | shared | bytes) % BULK_ALIGN) {
+        return emu_fault(
+            bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_MISALIGNED, global,
+            "bulk copy of %u bytes between 0x%llx and shared address 0x%llx: multiples "
+            "of 16 are needed",
+            bytes, (unsigned long long)global, (unsigned long long)shared);
+    }
+    return EMU_NEXT;
+}
+
+static int move_run(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
+{
+    for (uint32_t at = 0; at < bytes; at += 16) {
+        if (move_piece(bulk, global + at, shared + at, 16) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+/* Operands: to, from, bytes, barrier, blocks or policy. */
+static int bulk_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
+        uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
+        uint64_t from = lane_address(warp, insn, 1, bulk.lane);
+        uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
+        uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane], blocks;
+
+        if (load_blocks(&bulk, to, (unsigned)insn->address3 + 1, &blocks) != EMU_NEXT ||
+            check_run(&bulk, from, to, bytes) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+        for (uint32_t rest = blocks; rest; rest &= rest - 1) {
+            struct emu_block *first = warp->block - warp->block->rank;
+            struct emu_mbarrier *barrier = load_target(&bulk, first + __builtin_ctz(rest), counts);
+
+            if (!barrier ||
+                move_run(&bulk, from, (uint32_t)(to & EMU_CTA_MASK), bytes) != EMU_NEXT ||
+                load_ends(&bulk, barrier, bytes) != EMU_NEXT) {
+                return EMU_STOP;
+            }
+        }
+    }
+    return EMU_NEXT;
+}
+
+/* ------------------------------------------------------------------ stores */
+
+static void start_store(struct bulk *bulk)
+{
+    bulk->store = true;
+    bulk->block = bulk->warp->block;
+    bulk->agent = agent_of_store(bulk->warp, bulk->lane);
+    bulk->tick = bulk->warp->bulk_batch[bulk->lane] + 1;
+}
+
+static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
+        uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
+        const struct emu_map *map = map_at(&bulk, lane_address(warp, insn, 0, bulk.lane));
+        int32_t at[5] = {0};
+
+        if (!map) {
+            return EMU_STOP;
+        }
+        if (map->rank != insn->vec || from % 128) {
+            return emu_fault(warp, insn, bulk.lane,
+                             from % 128 ? GK_EMU_FAULT_MISALIGNED : GK_EMU_FAULT_BAD_OPERAND, from,
+                             "tensor copy with %u coordinates from shared address 0x%llx: the map "
+                             "has rank %u, and 128 bytes are the alignment",
+                             insn->vec, (unsigned long long)from, map->rank);
+        }
+        for (unsigned i = 0; i < insn->vec; i++) {
+            at[i] = ((const int32_t *)emu_operand(warp, insn, 1 + i))[bulk.lane];
+        }
+        start_store(&bulk);
+        bulk.add = insn->sub ? map->type : 0;
+        if (move_box(&bulk, map, at, (uint32_t)from) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+/* Operands: to, from, bytes. */
+static int bulk_store(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
+        uint64_t to = lane_address(warp, insn, 0, bulk.lane);
+        uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
+        uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane];
+
+        start_store(&bulk);
+        bulk.add = insn->sub ? insn->type : 0;
+        if (check_run(&bulk, to, from, bytes) != EMU_NEXT ||
+            move_run(&bulk, to, (uint32_t)from, bytes) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+static int bulk_commit(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    (void)insn;
+    EMU_FOR_LANES(mask, warp->bulk_batch[l]++);
+    return EMU_NEXT;
+}
+
+/* sub 1: only the reads of shared memory are waited for. */
+static int bulk_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+        uint32_t keep = (uint32_t)insn->imm, batch = warp->bulk_batch[l], agent;
+
+        if (batch > keep) {
+            agent = agent_of_store(warp, l);
+            emu_order_done(warp, 1u << l, agent, batch - keep);
+            if (!insn->sub) {
+                emu_order_done(warp, 1u << l, agent + 1, batch - keep);
+            }
+        }
+    }
+    return EMU_NEXT;
+}
+
+static int no_effect(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    (void)warp;
+    (void)insn;
+    (void)mask;
+    return EMU_NEXT;
+}
+
+#define MEM  EMU_CLASS_MEMORY
+#define DIMS "[.1d|.2d|.3d|.4d|.5d]"
+#define IN   "[.shared::cluster|.shared::cta].global"
+#define TX   ".mbarrier::complete_tx::bytes{.multicast::cluster}{.L2::cache_hint}"
+
+static const struct ptx_row ROWS[] = {
+    {"cp.async.bulk.tensor" DIMS IN "{.tile}" TX, "A T A Sx? Sx?", tensor_load, MEM, 0},
+    {"cp.async.bulk" IN TX, "A A Sw A Sx? Sx?", bulk_load, MEM, 0},
+    {"cp.async.bulk.tensor" DIMS ".global.shared::cta{.tile}.bulk_group{.L2::cache_hint}",
+     "T A Sd?", tensor_store, MEM, 0},
+    {"cp.reduce.async.bulk.tensor" DIMS
+     ".global.shared::cta.add{.tile}.bulk_group{.L2::cache_hint}",
+     "T A Sd?", tensor_store, MEM, 1},
+    {"cp.async.bulk.global.shared::cta.bulk_group{.L2::cache_hint}", "A A Sw Sd?", bulk_store, MEM,
+     0},
+    {"cp.reduce.async.bulk.global.shared::cta.bulk_group{.L2::cache_hint}.add{.noftz}[.f32|.u32|."
+     "s32|.u64|.f16|.bf16]",
+     "A A Sw Sd?", bulk_store, MEM, 1},
+    {"cp.async.bulk.prefetch.tensor" DIMS ".L2.global{.tile}{.L2::cache_hint}", "T Sd?", no_effect,
+     MEM, 0},
+    {"cp.async.bulk.prefetch.L2.global{.L2::cache_hint}", "A Sw Sd?", no_effect, MEM, 0},
+    {"cp.async.bulk.commit_group", "", bulk_commit, EMU_CLASS_CONTROL, 0},
+    {"cp.async.bulk.wait_group", "I", bulk_wait, EMU_CLASS_CONTROL, 0},
+    {"cp.async.bulk.wait_group.read", "I", bulk_wait, EMU_CLASS_CONTROL, 1},
+};
+
+EMU_ROWS_FUNCTION(EMU_ISA_NAME(emu_rows_bulk), ROWS)
