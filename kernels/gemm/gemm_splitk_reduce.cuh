@@ -9,11 +9,6 @@
 
 #include <gk/epilogue.cuh>
 
-// A template whose C has rows of whole 16 bytes in any case has no such parameter.
-#ifndef GK_STORE_BYTES
-#define GK_STORE_BYTES 16
-#endif
-
 using namespace gk;
 
 struct Config {

@@ -1,53 +1,51 @@
-// C[M, N] = act(alpha * A[M, K] B[N, K]^T + bias[N]) on the tensor cores of sm_90a: wgmma on tiles
-// that TMA brings, one persistent block an SM. A and B are bf16 or f16, sums are fp32, C is bf16 or
-// f16.
+// C[M, N] = act(alpha * A[M, K] B[N, K]^T + bias[N]) on the tensor cores of sm_90a: wgmma on
+// tiles that TMA brings, one persistent block an SM. A and B are bf16 or f16, sums are fp32, C
+// is bf16 or f16.
 //
-// Layouts   A: batch x M rows of K; B: batch x N rows of K; C: batch x M rows of N. Tiles of A and
-// B
-//           are kTileK = 64 elements deep, so that a tile row is the 128 bytes of one swizzle span:
-//           TMA writes them as wgmma's K-major descriptors read them. Ragged edges are TMA's: it
-//           fills what lies outside with zeros and stores nothing there, so what is between rows or
-//           behind the matrix is never read or written.
+// Layouts   A: batch x M rows of K; B: batch x N rows of K; C: batch x M rows of N. Tiles of A
+//           and B are kTileK = 64 elements deep, so that a tile row is the 128 bytes of one
+//           swizzle span: TMA writes them as wgmma's K-major descriptors read them. Ragged edges
+//           are TMA's: it fills what lies outside with zeros and stores nothing there, so what
+//           is between rows or behind the matrix is never read or written.
 // Grid      As many clusters of kClusterM x kClusterN blocks as fit the GPU. Each walks over
-// cluster
-//           tiles c, c + clusters, c + 2 clusters ...; TileOrder says which part of C that is.
+//           cluster tiles c, c + clusters, c + 2 clusters ...; TileOrder says which part of C
+//           that is.
 // Split K   With kSplits > 1 a tile is worked on kSplits times, each time over a part of K, and
-// sums
-//           go to a workspace as they are; gemm_splitk_reduce.cuh adds and finishes them.
-// Cluster   Its blocks own neighbouring tiles. Those of one tile row need the same tile of A: each
-//           copies 1 / kClusterN of it, by multicast to all of them. The same for B along M.
-//           Cluster tiles at the edge may reach past C: those blocks work on zeros and store
+//           sums go to a workspace as they are. The consumer that comes last at its counter adds
+//           the parts, in order, so that the result is the same bit for bit in every run.
+// Cluster   Its blocks own neighbouring tiles. Those of one tile row need the same tile of A:
+//           each copies 1 / kClusterN of it, by multicast to all of them. The same for B along
+//           M. Cluster tiles at the edge may reach past C: those blocks work on zeros and store
 //           nothing.
 // Roles     Warpgroups 0 .. kConsumers - 1 multiply and store; the first warp after them copies:
-// one
-//           elected lane starts everything. With two consumers the copying warp is one of a whole
-//           warpgroup, because registers move between warpgroups: it gives up what they need.
+//           one elected lane starts everything. With two consumers the copying warp is one of a
+//           whole warpgroup, because registers move between warpgroups: it gives up what they
+//           need.
 // Schedule  cooperative: each consumer has kTileM / kConsumers rows of every tile.
 //           pingpong: consumers take whole tiles in turn, so that one stores while the other
-//           multiplies. A consumer begins when the other has seen all of its stages full: earlier,
-//           the parity of a lap to come would be taken for that of a lap just past.
+//           multiplies. A consumer begins when the other has seen all of its stages full:
+//           earlier, the parity of a lap to come would be taken for that of a lap just past.
 // Stages    A ring of kStages tile pairs, which runs on through all tiles of the block.
-// Barriers  full[s]    1 arrival and the bytes of both tiles, copies -> consumers: stage s holds a
-//                      tile pair. The arrival is that of this block's copying lane, before its own
-//                      copies; bytes come from all blocks that share a tile with this one.
+// Barriers  full[s]    1 arrival and the bytes of both tiles, copies -> consumers: stage s holds
+//                      a tile pair. The arrival is that of this block's copying lane, before its
+//                      own copies; bytes come from all blocks that share a tile with this one.
 //           empty[s]   1 arrival of each warp that reads the stage, in this block and in every
-//           other
-//                      of the cluster, consumers -> copying lane: stage s may be overwritten, here
-//                      and, since copies go to all, there.
-//           turn[c]  1 arrival of each warp of the other consumer (pingpong): c may begin its next
-//                      tile.
-//           named 1 + c   the 128 threads of consumer c, twice a store: its staging buffer is free;
-//                      its staging buffer is written.
+//                      other of the cluster, consumers -> copying lane: stage s may be
+//                      overwritten, here and, since copies go to all, there.
+//           turn[c]    1 arrival of each warp of the other consumer (pingpong): c may begin its
+//                      next tile.
+//           named 1 + c   the 128 threads of consumer c, twice a store: its staging buffer is
+//                      free; its staging buffer is written. Twice a part of K: the part is
+//                      written; the count of parts is known.
 //           cluster    after the barriers are set up, and before the blocks leave: a block that
-//           left
-//                      could not take its neighbour's arrivals.
+//                      left could not take its neighbour's arrivals.
 // Staging   Sums leave through kStaging buffers a consumer of 64 x 64 elements, stored by TMA:
-//           stmatrix writes rows of 128 bytes in the order that the swizzled map of C reads. A tile
-//           that is 32 columns wider than a multiple of 64 has a last block half as wide, with a
-//           map of its own (rows of 64 bytes).
+//           stmatrix writes rows of 128 bytes in the order that the swizzled map of C reads. A
+//           tile that is 32 columns wider than a multiple of 64 has a last block half as wide,
+//           with a map of its own (rows of 64 bytes).
 //
-// Parameters (gemm_wgmma.kernel.json has their values and rules): SCHEDULE, BM BN tile, CONSUMERS,
-// STAGES, STAGING, CLUSTER_M, CLUSTER_N, SPLITK. GROUP is a run-time argument.
+// Parameters (gemm_wgmma.kernel.json has their values and rules): SCHEDULE, BM BN tile,
+// CONSUMERS, STAGES, STAGING, CLUSTER_M, CLUSTER_N, SPLITK. GROUP is a run-time argument.
 
 #include <gk/cluster.cuh>
 #include <gk/epilogue.cuh>
@@ -125,6 +123,7 @@ struct alignas(1024) Smem {
     u8 staging[Config::kConsumers][Config::kStaging][Config::kStagingBytes];
     Barrier full[Config::kStages], empty[Config::kStages];
     Barrier turn[2]; // of each consumer, if they take turns
+    u32 ticket[2];   // of each consumer, if K is split: how many parts were there before
 };
 static_assert(sizeof(Smem) <= Config::kSharedMax, "shared memory of a block");
 
@@ -141,10 +140,12 @@ struct Place {
 };
 
 // What a block does at a time: the tile of C by its first row and column and the batch entry, and
-// the part of K by its number, first tile and tiles.
+// the part of K by its first tile and tiles. If K is split, the number of the part and that of the
+// cluster's tile among those of one part.
 struct Work {
     i32 row, col, batch;
-    i32 split, k_first, k_tiles;
+    i32 k_first, k_tiles;
+    i32 split, tile;
 };
 
 // The walk over C. Cluster tiles are numbered down groups of `group` rows of them, column by column
@@ -174,12 +175,13 @@ struct TileOrder {
         Work work;
         work.batch = index / (rows * cols);
         index -= work.batch * (rows * cols);
-        work.split = work.k_first = 0;
+        work.split = work.tile = work.k_first = 0;
         work.k_tiles = k_tiles;
         if constexpr (Config::kSplits > 1) {
             const i32 part = ceil_div(k_tiles, Config::kSplits);
             work.split = work.batch / batch;
             work.batch -= work.split * batch;
+            work.tile = work.batch * (rows * cols) + index;
             work.k_first = work.split * part;
             work.k_tiles = min_of(part, k_tiles - work.k_first);
         }
@@ -313,6 +315,96 @@ GK_DEVICE void multiply_tile(Smem &smem, Sums &sums, Ring &at, u32 first_row, i3
     release(smem.empty[previous]);
 }
 
+// ---------------------------------------------------------------------------- parts of K
+
+// Where parts meet: sums [tile][split][block of the cluster][consumer][product][four][thread] of
+// four floats, as threads hold them; a counter for each tile, block and consumer, zero between
+// launches.
+struct Parts {
+    float *sums;
+    u32 *arrivals;
+};
+
+// Runs on the 128 threads of a consumer.
+struct Gathering {
+    const Parts &parts;
+    u32 &ticket;
+    u32 barrier; // named, of this consumer's threads
+    u32 thread, rank, consumer;
+
+    // Writes a part. True for the last of a tile, whose `sums` are then those of all parts.
+    GK_DEVICE bool add(Sums &sums, i32 tile, i32 split) const
+    {
+        constexpr i64 kFloats = Config::kBlocksM * Config::kSums * kWarpgroupThreads;
+        constexpr i64 kOwners = Config::kCluster * Config::kConsumers;
+        constexpr i64 kSlice = kOwners * kFloats; // from part to part
+        const u32 owner = rank * Config::kConsumers + consumer;
+        float *const first =
+            parts.sums + tile * (Config::kSplits * kSlice) + owner * kFloats + thread * 4;
+        write(sums, first + split * kSlice);
+        if (!arrive_last(parts.arrivals + tile * kOwners + owner)) {
+            return false;
+        }
+        read<false>(sums, first);
+#pragma unroll 1
+        for (i32 part = 1; part < Config::kSplits; ++part) {
+            read<true>(sums, first + part * kSlice);
+        }
+        return true;
+    }
+
+  private:
+    static GK_DEVICE void write(const Sums &sums, float *to)
+    {
+#pragma unroll
+        for (u32 i = 0; i < Config::kBlocksM; ++i) {
+#pragma unroll
+            for (u32 j = 0; j < Config::kSums; j += 4) {
+                const float *four = &sums.block[i][j];
+                ptx::st_global_v4(to + (i * Config::kSums + j) * kWarpgroupThreads,
+                                  make_uint4(__float_as_uint(four[0]), __float_as_uint(four[1]),
+                                             __float_as_uint(four[2]), __float_as_uint(four[3])));
+            }
+        }
+    }
+
+    template <bool kAdd> static GK_DEVICE void read(Sums &sums, const float *from)
+    {
+#pragma unroll
+        for (u32 i = 0; i < Config::kBlocksM; ++i) {
+#pragma unroll
+            for (u32 j = 0; j < Config::kSums; j += 4) {
+                const uint4 bits =
+                    ptx::ld_global_v4_cs(from + (i * Config::kSums + j) * kWarpgroupThreads);
+                const float four[4] = {__uint_as_float(bits.x), __uint_as_float(bits.y),
+                                       __uint_as_float(bits.z), __uint_as_float(bits.w)};
+#pragma unroll
+                for (u32 l = 0; l < 4; ++l) {
+                    sums.block[i][j + l] = kAdd ? sums.block[i][j + l] + four[l] : four[l];
+                }
+            }
+        }
+    }
+
+    // What the others wrote before they came is then visible to the last.
+    GK_DEVICE bool arrive_last(u32 *counter) const
+    {
+        ptx::named_barrier_sync(barrier, kWarpgroupThreads); // all have written
+        if (thread == 0) {
+            __threadfence(); // that is visible before the arrival is
+            const u32 before = atomicAdd(counter, 1u);
+            __threadfence(); // the others' is visible after the last arrival
+            if (before + 1 == Config::kSplits) {
+                *counter = 0; // as the next launch wants it; nobody else comes here any more
+            }
+            ticket = before;
+        }
+        __syncwarp();
+        ptx::named_barrier_sync(barrier, kWarpgroupThreads);
+        return ticket + 1 == Config::kSplits;
+    }
+};
+
 // ---------------------------------------------------------------------------- stores
 
 // The consumer's staging buffers, used in turn.
@@ -371,35 +463,6 @@ struct Staging {
     }
 };
 
-// The raw sums of a part of K, to the workspace [split][batch][m][pitch], pitch = n rounded up
-// to 4. Four lanes write the 32 bytes of a sector.
-GK_DEVICE void store_partial(const Sums &sums, float *partial, const TileOrder &order,
-                             const Work &work, i32 first_row, i32 m, i32 n)
-{
-    const i64 pitch = (n + 3) / 4 * 4;
-    const i32 thread = static_cast<i32>(threadIdx.x % kWarpgroupThreads);
-    const i32 row = work.row + first_row + thread / 32 * 16 + thread % 32 / 4;
-    const i32 col = work.col + thread % 4 * 2;
-    partial += static_cast<i64>(work.split * order.batch + work.batch) * m * pitch;
-#pragma unroll
-    for (u32 i = 0; i < Config::kBlocksM; ++i) {
-#pragma unroll
-        for (u32 half = 0; half < 2; ++half) {
-            const i32 at_row = row + static_cast<i32>(i * kWgmmaM + half * 8);
-            float *line = partial + at_row * pitch;
-#pragma unroll
-            for (u32 j = 0; j < Config::kTileN / 8; ++j) {
-                const i32 at_col = col + static_cast<i32>(j * 8);
-                if (at_row < m && at_col < n) {
-                    ptx::st_global_v2(line + at_col,
-                                      __float_as_uint(sums.block[i][4 * j + 2 * half]),
-                                      __float_as_uint(sums.block[i][4 * j + 2 * half + 1]));
-                }
-            }
-        }
-    }
-}
-
 GK_DEVICE void store_tile(const Sums &sums, Staging &staging, const Maps &maps,
                           const Epilogue &epilogue, const Work &work, i32 first_row, i32 n)
 {
@@ -422,7 +485,7 @@ GK_DEVICE void store_tile(const Sums &sums, Staging &staging, const Maps &maps,
 
 // One warpgroup: multiplies and stores its part of the block's tiles.
 GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order, Place place,
-                            const Epilogue &epilogue, float *partial, u32 consumer, i32 m, i32 n)
+                            const Epilogue &epilogue, const Parts &parts, u32 consumer, i32 n)
 {
     const u32 first_row = Config::kPingpong ? 0 : consumer * Config::kRows;
     const u32 turns = Config::kPingpong ? Config::kConsumers : 1;
@@ -443,9 +506,17 @@ GK_DEVICE void consume_role(Smem &smem, const Maps &maps, const TileOrder &order
             turn ^= 1;
         }
         multiply_tile(smem, sums, at, first_row, work.k_tiles, consumer);
+        bool whole = true;
         if constexpr (Config::kSplits > 1) {
-            store_partial(sums, partial, order, work, static_cast<i32>(first_row), m, n);
-        } else {
+            const Gathering gathering{parts,
+                                      smem.ticket[consumer],
+                                      staging.barrier,
+                                      staging.thread,
+                                      place.m + place.n * Config::kClusterM,
+                                      consumer};
+            whole = gathering.add(sums, work.tile, work.split);
+        }
+        if (whole) {
             store_tile(sums, staging, maps, epilogue, work, static_cast<i32>(first_row), n);
         }
         if (Config::kPingpong) {
@@ -488,13 +559,14 @@ GK_DEVICE void sync_cluster()
 }
 
 // Boxes of the maps, innermost first: a (64, BM / CLUSTER_N, 1), b (64, BN / CLUSTER_M, 1), c
-// (64, 64, 1), swizzled by 128 bytes; c_tail (32, 64, 1), swizzled by 64. partial: null unless K is
-// split.
+// (64, 64, 1), swizzled by 128 bytes; c_tail (32, 64, 1), swizzled by 64. partial and
+// arrivals: null unless K is split.
 extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
     gk_gemm_wgmma(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
                   const __grid_constant__ TensorMap c_map,
                   const __grid_constant__ TensorMap c_tail_map, const Config::Output *bias,
-                  float *partial, i32 m, i32 n, i32 k, i32 batch, float alpha, i32 group)
+                  float *partial, u32 *arrivals, i32 m, i32 n, i32 k, i32 batch, float alpha,
+                  i32 group)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
@@ -523,7 +595,8 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
             acquire_registers<Config::kConsumerRegisters>();
         }
         const Epilogue epilogue{alpha, 0.0f, nullptr, bias};
-        consume_role(smem, maps, order, place, epilogue, partial, warpgroup, m, n);
+        const Parts parts{partial, arrivals};
+        consume_role(smem, maps, order, place, epilogue, parts, warpgroup, n);
     }
     if constexpr (Config::kCluster != 1) {
         cluster_sync();
