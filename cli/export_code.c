@@ -197,22 +197,50 @@ static void text_list(struct coder *coder, const char *name, char *const *texts,
     gk_buf_puts(coder->out, "NULL};\n");
 }
 
-/* Folders that the compiler searches: the template's own, and include/. */
-static void include_dirs(struct coder *coder)
+/* What stands before the last slash of a launch's source. */
+static int folder_size(const struct gk_launch_def *def)
+{
+    const char *slash = strrchr(def->source, '/');
+    return slash ? (int)(slash - def->source) : 0;
+}
+
+static bool is_first_of_its_folder(const struct gk_template *t, uint32_t index)
+{
+    int size = folder_size(&t->launches[index]);
+    for (uint32_t i = 0; i < index; i++) {
+        if (folder_size(&t->launches[i]) == size &&
+            strncmp(t->launches[i].source, t->launches[index].source, (size_t)size) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void put_include_dir(struct coder *coder, int size, const char *inside)
 {
     const char *folder = coder->unit->bundle->folder;
-    struct gk_buf *out = coder->out;
-    gk_buf_puts(out, "    static const char *const include_dirs[] = {");
-    char *path = gk_asprintf("%s/include", folder);
-    export_quoted(path ? path : "", out);
+    char *path = gk_asprintf("%s%s%.*s", folder, size ? "/" : "", size, inside);
+    export_quoted(path ? path : "", coder->out);
+    gk_buf_puts(coder->out, ", ");
     free(path);
-    for (uint32_t i = 0; i < coder->t->include_dir_count; i++) {
-        path = gk_asprintf("%s/%s", folder, coder->t->include_dirs[i]);
-        gk_buf_puts(out, ", ");
-        export_quoted(path ? path : "", out);
-        free(path);
+}
+
+/* Folders that the compiler searches: those of the sources first, since a source that is compiled
+ * from memory has no folder of which the compiler knows; include/; the template's own. */
+static void include_dirs(struct coder *coder)
+{
+    const struct gk_template *t = coder->t;
+    gk_buf_puts(coder->out, "    static const char *const include_dirs[] = {");
+    for (uint32_t i = 0; i < t->launch_count; i++) {
+        if (is_first_of_its_folder(t, i)) {
+            put_include_dir(coder, folder_size(&t->launches[i]), t->launches[i].source);
+        }
     }
-    gk_buf_puts(out, ", NULL};\n");
+    put_include_dir(coder, (int)strlen("include"), "include");
+    for (uint32_t i = 0; i < t->include_dir_count; i++) {
+        put_include_dir(coder, (int)strlen(t->include_dirs[i]), t->include_dirs[i]);
+    }
+    gk_buf_puts(coder->out, "NULL};\n");
 }
 
 static void launch(struct coder *coder, uint32_t index)

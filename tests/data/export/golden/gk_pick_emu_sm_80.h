@@ -360,7 +360,7 @@ static inline int gk_pick_emu_sm_80_pick_vec_plan(const struct gk_pick_problem *
     const struct gk_pick_emu_sm_80_pick_vec *c, const struct gk_facts *facts, struct gk_plan *plan)
 {
     static const char *const options[] = {"-use_fast_math", NULL};
-    static const char *const include_dirs[] = {"src/include", NULL};
+    static const char *const include_dirs[] = {"src/pick", "src/include", NULL};
     struct gk_facts no_facts;
     struct gk_launch *l;
     struct gk_argument *a;

@@ -370,7 +370,7 @@ static inline int gk_pick_emu_sm_90a_pick_map_plan(const struct gk_pick_problem 
     const struct gk_pick_emu_sm_90a_pick_map *c, const struct gk_facts *facts, struct gk_plan *plan)
 {
     static const char *const options[] = {NULL};
-    static const char *const include_dirs[] = {"src/include", NULL};
+    static const char *const include_dirs[] = {"src/pick", "src/include", NULL};
     struct gk_facts no_facts;
     struct gk_launch *l;
     struct gk_argument *a;
@@ -576,7 +576,7 @@ static inline int gk_pick_emu_sm_90a_pick_vec_plan(const struct gk_pick_problem 
     const struct gk_pick_emu_sm_90a_pick_vec *c, const struct gk_facts *facts, struct gk_plan *plan)
 {
     static const char *const options[] = {"-use_fast_math", NULL};
-    static const char *const include_dirs[] = {"src/include", NULL};
+    static const char *const include_dirs[] = {"src/pick", "src/include", NULL};
     struct gk_facts no_facts;
     struct gk_launch *l;
     struct gk_argument *a;
