@@ -22,17 +22,19 @@
 
 struct config {
     const char *schedule;
-    uint32_t consumers, bm, bn, stages, staging, cluster_m, cluster_n;
+    uint32_t consumers, bm, bn, stages, staging, cluster_m, cluster_n, splits;
     uint32_t m, n, k;
 };
 
 static const struct config CONFIGS[] = {
-    {"0", 1, 64, 64, 2, 1, 1, 1, 100, 72, SMALL_K},
-    {"0", 2, 128, 128, 4, 2, 1, 1, 256, 256, 256},
-    {"0", 2, 128, 128, 3, 2, 2, 1, 256, 200, 192},
-    {"0", 2, 256, 64, 2, 1, 1, 2, 300, 160, SMALL_K},
-    {"1", 2, 64, 96, 4, 2, 1, 1, 200, 200, 200},
-    {"1", 2, 64, 256, 3, 1, 1, 1, 256, 512, SMALL_K},
+    {"0", 1, 64, 64, 2, 1, 1, 1, 1, 100, 72, SMALL_K},
+    {"0", 2, 128, 128, 4, 2, 1, 1, 1, 256, 256, 256},
+    {"0", 2, 128, 128, 3, 2, 2, 1, 1, 256, 200, 192},
+    {"0", 2, 256, 64, 2, 1, 1, 2, 1, 300, 160, SMALL_K},
+    {"1", 2, 64, 96, 4, 2, 1, 1, 1, 200, 200, 200},
+    {"1", 2, 64, 256, 3, 1, 1, 1, 1, 256, 512, SMALL_K},
+    {"0", 2, 128, 128, 2, 1, 2, 1, 2, 200, 136, 320},
+    {"0", 1, 64, 64, 2, 1, 1, 1, 3, 70, 72, 320},
 };
 
 static uint16_t bf16_of(float x)
@@ -75,7 +77,7 @@ static char *compile(const struct config *config)
     OPTION("-DGK_DTYPE_OUT=bf16");
     OPTION("-DGK_BIAS=0");
     OPTION("-DGK_ACT=0");
-    OPTION("-DGK_SPLITK=1");
+    OPTION("-DGK_SPLITK=%u", config->splits);
     OPTION("-DGK_BM=%u", config->bm);
     OPTION("-DGK_BN=%u", config->bn);
     OPTION("-DGK_CONSUMERS=%u", config->consumers);
@@ -116,14 +118,24 @@ static void encode(struct rig *rig, unsigned char *to, uint64_t address, uint32_
 
 struct problem {
     uint16_t *a, *b, *c;
-    uint64_t da, db, dc;
+    uint64_t da, db, dc, dpartial, darrivals;
+    uint32_t tiles, arrivals; /* of one part of K, by clusters; counters */
     uint32_t pitch_c;
 };
+
+static uint32_t up(uint32_t x, uint32_t y)
+{
+    return (x + y - 1) / y;
+}
 
 static void make_problem(struct rig *rig, const struct config *config, struct problem *problem)
 {
     uint32_t state = 1;
 
+    memset(problem, 0, sizeof(*problem));
+    problem->tiles = up(config->m, config->bm * config->cluster_m) *
+                     up(config->n, config->bn * config->cluster_n);
+    problem->arrivals = problem->tiles * config->cluster_m * config->cluster_n * config->consumers;
     problem->pitch_c = (config->n + 7) / 8 * 8;
     problem->a = calloc((size_t)config->m * config->k, 2);
     problem->b = calloc((size_t)config->n * config->k, 2);
@@ -140,6 +152,16 @@ static void make_problem(struct rig *rig, const struct config *config, struct pr
     problem->da = rig_upload(rig, "A", problem->a, (uint64_t)config->m * config->k * 2);
     problem->db = rig_upload(rig, "B", problem->b, (uint64_t)config->n * config->k * 2);
     problem->dc = rig_alloc(rig, "C", (uint64_t)config->m * problem->pitch_c * 2);
+    if (config->splits > 1) {
+        static const uint32_t ZERO[64];
+
+        assert_in_range(problem->arrivals, 1, GK_ARRAY_COUNT(ZERO));
+        problem->dpartial =
+            rig_alloc(rig, "partial",
+                      (uint64_t)problem->tiles * config->cluster_m * config->cluster_n *
+                          config->splits * config->bm * config->bn * 4);
+        problem->darrivals = rig_upload(rig, "arrivals", ZERO, problem->arrivals * 4);
+    }
 }
 
 static void free_problem(struct problem *problem)
@@ -149,11 +171,6 @@ static void free_problem(struct problem *problem)
     free(problem->c);
 }
 
-static uint32_t up(uint32_t x, uint32_t y)
-{
-    return (x + y - 1) / y;
-}
-
 static enum gk_status launch(struct rig *rig, const struct config *config,
                              const struct problem *problem)
 {
@@ -161,11 +178,10 @@ static enum gk_status launch(struct rig *rig, const struct config *config,
     struct gk_emu_kernel_info info;
     unsigned char params[4096] = {0};
     const uint32_t cluster = config->cluster_m * config->cluster_n;
-    uint32_t tiles = up(config->m, config->bm * config->cluster_m) *
-                     up(config->n, config->bn * config->cluster_n);
+    const uint32_t tiles = problem->tiles * config->splits;
     uint32_t ints[4] = {config->m, config->n, config->k, 1}, group = 2;
     uint32_t smem = config->stages * (config->bm + config->bn) * 128 +
-                    config->consumers * config->staging * 8192 + config->stages * 16 + 16;
+                    config->consumers * config->staging * 8192 + config->stages * 16 + 24;
     struct gk_emu_launch launch = {
         .grid = {(tiles < 8 / cluster ? tiles : 8 / cluster) * cluster, 1, 1},
         .block = {128 * config->consumers + (config->consumers > 1 ? 128u : 32u), 1, 1},
@@ -177,7 +193,7 @@ static enum gk_status launch(struct rig *rig, const struct config *config,
 
     assert_ok(gk_emu_kernel_find(rig->module, "gk_gemm_wgmma", &kernel, &rig->err), rig->err);
     gk_emu_kernel_info(kernel, &info);
-    assert_int_equal(info.param_count, 12);
+    assert_int_equal(info.param_count, 13);
     encode(rig, params + info.params[0].offset, problem->da, config->k, config->m, config->k, 64,
            config->bm / config->cluster_n, 128);
     encode(rig, params + info.params[1].offset, problem->db, config->k, config->n, config->k, 64,
@@ -186,11 +202,13 @@ static enum gk_status launch(struct rig *rig, const struct config *config,
            64, 64, 128);
     encode(rig, params + info.params[3].offset, problem->dc, config->n, config->m, problem->pitch_c,
            32, 64, 64);
+    memcpy(params + info.params[5].offset, &problem->dpartial, 8);
+    memcpy(params + info.params[6].offset, &problem->darrivals, 8);
     for (unsigned i = 0; i < 4; i++) {
-        memcpy(params + info.params[6 + i].offset, &ints[i], 4);
+        memcpy(params + info.params[7 + i].offset, &ints[i], 4);
     }
-    memcpy(params + info.params[10].offset, &alpha, 4);
-    memcpy(params + info.params[11].offset, &group, 4);
+    memcpy(params + info.params[11].offset, &alpha, 4);
+    memcpy(params + info.params[12].offset, &group, 4);
     launch.params_size = info.params_size;
     memset(&rig->report, 0, sizeof(rig->report));
     return gk_emu_launch(rig->emu, kernel, &launch, &rig->report, &rig->err);
@@ -217,6 +235,19 @@ static void compare(struct rig *rig, const struct config *config, struct problem
     }
 }
 
+/* The counters of parts are zero between launches: the next one counts from there. */
+static void compare_arrivals(struct rig *rig, const struct problem *problem)
+{
+    uint32_t left[64] = {0};
+
+    if (problem->darrivals) {
+        rig_download(rig, problem->darrivals, left, problem->arrivals * 4);
+        for (uint32_t i = 0; i < problem->arrivals; i++) {
+            assert_int_equal(left[i], 0);
+        }
+    }
+}
+
 static void gemms(void **state)
 {
     static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_EARLY, GK_EMU_RANDOM};
@@ -239,6 +270,7 @@ static void gemms(void **state)
                 fail_msg("config %zu, schedule %zu: %s", i, s, rig.err.text);
             }
             compare(&rig, &CONFIGS[i], &problem);
+            compare_arrivals(&rig, &problem);
         }
         free_problem(&problem);
         free(ptx);
