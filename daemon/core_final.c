@@ -378,6 +378,12 @@ static struct gk_json *verdict_json(const struct gk_json *round, const struct gk
 }
 
 /* A job that was asked to finish still waits for what a verdict needs. */
+static bool is_sustained(const struct gk_json *passes)
+{
+    size_t count = gk_json_count(passes);
+    return count > 0 && strcmp(pass_regime(gk_json_at(passes, count - 1)), "sustained") == 0;
+}
+
 static bool enough_to_finish(const struct task *task, int64_t used, bool measured)
 {
     return task->job->finishing && (!measured || used >= GK_PASSES_MEASURED_MIN);
@@ -405,8 +411,8 @@ static enum gk_status store_verdict(struct gk_core *core, struct task *task,
     return status == GK_OK ? task_move(core, task, TASK_JUDGED, NULL, err) : status;
 }
 
-#define BEHIND                                                                                     \
-    1.05 /* slower than the best by this factor, interval and all: more passes buy nothing */
+/* Slower than the best by this factor, interval and all: more passes buy nothing. */
+#define BEHIND 1.03
 
 /* Trials that the next pass goes without: clearly behind, and nobody's yardstick. In the sustained
  * regime each entry costs more than a second a pass. */
@@ -451,6 +457,7 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
         gk_judge_round(entries, count, (uint64_t)task->job->seed, measured, verdict, NULL);
     bool go_on = judged == GK_OK && !last && !verdict->settled &&
                  (int64_t)gk_json_count(passes) < (measured ? PASSES_REAL : PASSES_MODELLED) &&
+                 !(is_sustained(passes) && used >= PASSES_SUSTAINED) &&
                  !enough_to_finish(task, used, measured);
     if (go_on) {
         *drop_out = measured ? left_behind(task->round, entries, verdict) : gk_json_new_array();

@@ -24,7 +24,7 @@
 #define ATTEMPTS_MAX     3
 #define KILLS_MAX        2 /* executors that a config may kill before it is quarantined */
 #define BATCH_MODELLED   8 /* asks at a time where runs must not depend on timing */
-#define BATCH_REAL       16
+#define BATCH_REAL       8
 #define OPEN_TASKS_MAX   16 /* tasks with their space in memory: 16 x some MB */
 #define CREDIT_MAX       1024
 #define SESSIONS_MAX     4096
@@ -37,15 +37,16 @@
  */
 #define FINALISTS_MODELLED 8
 #define WITHIN_MODELLED    1.05
-#define FINALISTS_LEAST    6
-#define FINALISTS_MOST     10
-#define WITHIN_MEASURED    1.10
+#define FINALISTS_LEAST    4
+#define FINALISTS_MOST     8
+#define WITHIN_MEASURED    1.05
 #define PASSES_MODELLED    3 /* samples of a model are all equal */
-#define PASSES_REAL        16
+#define PASSES_REAL        12
+#define PASSES_SUSTAINED   4 /* of half a second an entry and more, forth and back in turn */
 #define COMPILE_S          60
 #define RUN_S              120
 #define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */
-#define FINAL_BUDGET_S     120
+#define FINAL_BUDGET_S     60
 #define FINAL_SECONDS_MIN  15 /* of a small budget: room for the passes that a verdict needs */
 #define ARCHS_SEEN_MS      (UINT64_C(30) * 24 * 3600 * 1000)
 

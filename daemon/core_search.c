@@ -386,13 +386,15 @@ static void tell_batch(struct search *search)
     }
 }
 
-/* How many batches may be on their way when the next is asked for. On a real device one: while its
- * trials run, those of the next are compiled, or the device would wait for compilers after every
- * batch. Always one, never "as many as there are": so asks and tells have one order, and a restart
- * asks again what was asked. */
+#define BATCHES_AHEAD 3 /* small batches, so that one slow compile holds up few tells */
+
+/* How many batches may be on their way when the next is asked for. On a real device three: while
+ * trials run, those of the next batches are compiled, or the device would wait for compilers.
+ * Always three, never "as many as there are": so asks and tells have one order, and a restart asks
+ * again what was asked. */
 static uint32_t batches_ahead(const struct search *search)
 {
-    return search->props.modelled ? 0 : 1;
+    return search->props.modelled ? 0 : BATCHES_AHEAD;
 }
 
 static uint32_t batches_untold(const struct search *search)

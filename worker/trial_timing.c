@@ -16,7 +16,7 @@
 #define LAUNCHES_MIN  50
 #define LAUNCHES_MAX  8192
 #define SAMPLE_NS_MIN 5e6 /* of a replay */
-#define SHORT_NS      1e6 /* of the first, short sample */
+#define SHORT_NS      3e6 /* of the first, short sample */
 #define SHORT_GIVE_UP 1.5 /* slower than the best by this factor: one short sample says enough */
 #define FLOOR_NEAR    1.05
 #define THROTTLED_MAX 3 /* batches that may be dropped before the row is kept and marked */
