@@ -26,6 +26,8 @@ struct emu_device {
     struct gk_device base; /* first: pointers are converted */
     struct gk_emu *emu;
     struct gk_device_graph *recording; /* NULL: launches and fills run */
+    uint64_t launches;                 /* outside recordings */
+    bool replaying;
 };
 
 static struct gk_emu *emu_of(struct gk_device *device)
@@ -265,6 +267,15 @@ static enum gk_status lay_out(const struct gk_emu_kernel_info *info,
     return GK_OK;
 }
 
+/* Launches take the schedules in turn, so that the rungs of a ladder meet all of them; what is
+ * replayed to be timed always takes the same one. */
+static enum gk_emu_schedule next_schedule(struct emu_device *device)
+{
+    static const enum gk_emu_schedule TURNS[] = {GK_EMU_LATE, GK_EMU_RANDOM, GK_EMU_EARLY};
+
+    return device->replaying ? GK_EMU_EARLY : TURNS[device->launches++ % GK_ARRAY_COUNT(TURNS)];
+}
+
 /* What a kernel without ptxas's report is taken to use, for the modelled occupancy. */
 #define REGS_UNKNOWN 32
 
@@ -307,6 +318,7 @@ static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kern
         .params_size = info.params_size,
         .registers_per_thread = launch->regs ? launch->regs : REGS_UNKNOWN,
     };
+    gk_emu_set_schedule(emu_of(device), next_schedule((struct emu_device *)device));
     status = gk_emu_launch(emu_of(device), emu_kernel, &raw, report, err);
     if (status == GK_OK || status == GK_TRIAL) {
         memset(report_out, 0, sizeof *report_out);
@@ -326,6 +338,7 @@ static enum gk_status emu_replay(struct gk_device *device, struct gk_device_grap
 {
     double ns = 0;
     enum gk_status status = GK_OK;
+    ((struct emu_device *)device)->replaying = true;
     for (uint32_t i = 0; i < graph->count && status == GK_OK; i++) {
         const struct graph_item *item = &graph->items[i];
         if (item->kernel) {
@@ -336,6 +349,7 @@ static enum gk_status emu_replay(struct gk_device *device, struct gk_device_grap
                               err);
         }
     }
+    ((struct emu_device *)device)->replaying = false;
     report_out->ns = status == GK_OK ? ns : 0;
     return status;
 }

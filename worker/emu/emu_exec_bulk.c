@@ -476,6 +476,7 @@ static void start_store(struct bulk *bulk)
     bulk->block = bulk->warp->block;
     bulk->agent = agent_of_store(bulk->warp, bulk->lane);
     bulk->tick = bulk->warp->bulk_batch[bulk->lane] + 1;
+    bulk->warp->bulk_used[bulk->lane] = bulk->tick;
 }
 
 static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
@@ -543,6 +544,7 @@ static int bulk_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 
         if (batch > keep) {
             agent = agent_of_store(warp, l);
+            warp->bulk_waited[l] = batch - keep;
             emu_order_done(warp, 1u << l, agent, batch - keep);
             if (!insn->sub) {
                 emu_order_done(warp, 1u << l, agent + 1, batch - keep);

@@ -197,7 +197,15 @@ int emu_exec_call(struct emu_warp *warp, const struct emu_insn *insn, uint32_t m
 
 int emu_exec_exit(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    (void)insn;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (warp->bulk_used[l] > warp->bulk_waited[l]) {
+            return emu_fault(warp, insn, l, GK_EMU_FAULT_RACE, 0,
+                             "the thread ends without cp.async.bulk.wait_group for its last bulk "
+                             "store, which may still read shared memory when the block is gone");
+        }
+    }
     emu_warp_exit(warp, mask);
     return warp->active ? EMU_NEXT : EMU_BLOCK;
 }

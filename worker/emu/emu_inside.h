@@ -285,8 +285,10 @@ struct emu_warp {
     uint32_t wgmma_batch, wgmma_done, wgmma_fences;
     uint32_t *wgmma_used, *wgmma_touched;
     uint32_t bulk_batch[EMU_LANES]; /* groups of bulk stores closed by each lane */
-    uint32_t cluster_phase;         /* of the cluster's barrier, at which the warp has arrived */
-    uint32_t registers;             /* a thread, by setmaxnreg; 0: as launched */
+    /* Of these: 1 + number of the last that has a store, and up to which it waited for reads. */
+    uint32_t bulk_used[EMU_LANES], bulk_waited[EMU_LANES];
+    uint32_t cluster_phase; /* of the cluster's barrier, at which the warp has arrived */
+    uint32_t registers;     /* a thread, by setmaxnreg; 0: as launched */
 };
 
 struct emu_mbarrier {

@@ -46,6 +46,8 @@ void emu_warp_start(struct emu_warp *warp, uint32_t lanes)
     warp->cluster_phase = 0;
     warp->registers = 0;
     memset(warp->bulk_batch, 0, sizeof(warp->bulk_batch));
+    memset(warp->bulk_used, 0, sizeof(warp->bulk_used));
+    memset(warp->bulk_waited, 0, sizeof(warp->bulk_waited));
     memset(warp->batches, 0, sizeof(warp->batches));
 }
 
