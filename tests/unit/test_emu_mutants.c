@@ -24,8 +24,8 @@
 #define WORK_LIMIT 3000000u /* warp instructions: ten times what a run takes */
 
 static const struct wgmma_config CONFIGS[] = {
-    {"0", 2, 128, 128, 2, 1, 2, 1, 1, 512, 256, 320},
-    {"1", 2, 64, 96, 2, 1, 1, 1, 1, 512, 288, 192},
+    {"0", 2, 128, 128, 2, 1, 2, 1, 1, 512, 512, 192},
+    {"1", 2, 64, 96, 2, 1, 1, 1, 1, 768, 288, 192},
 };
 
 static bool rejected(const struct wgmma_config *config, const char *text, char *why, size_t size)

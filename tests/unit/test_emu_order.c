@@ -233,6 +233,35 @@ static void races(void **state)
         judge(&KERNELS[i], &rig, run_once(&rig, g, n));
         gk_emu_set_schedule(rig.emu, GK_EMU_EARLY);
         judge(&KERNELS[i], &rig, run_once(&rig, g, n));
+        gk_emu_set_schedule(rig.emu, GK_EMU_RANDOM);
+        judge(&KERNELS[i], &rig, run_once(&rig, g, n));
+        rig_fini(&rig);
+    }
+}
+
+/* 200 schedules of each right kernel: none is accused. */
+static void no_false_alarm(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(KERNELS); i++) {
+        struct rig rig;
+        char text[6000];
+        uint64_t g, n;
+
+        if (KERNELS[i].first) {
+            continue;
+        }
+        assert_true(has_nvrtc_source(&KERNELS[i], text, sizeof(text)));
+        rig_init(&rig, "sm_80");
+        rig_cuda(&rig, text);
+        rig.grid[0] = 2;
+        rig.block[0] = 128;
+        g = rig_alloc(&rig, "g", 512 * 4);
+        n = rig_alloc(&rig, "n", 512 * 4);
+        gk_emu_set_schedule(rig.emu, GK_EMU_RANDOM); /* each launch another one */
+        for (uint32_t launch = 0; launch < 200; launch++) {
+            judge(&KERNELS[i], &rig, run_once(&rig, g, n));
+        }
         rig_fini(&rig);
     }
 }
@@ -241,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(races),
+        cmocka_unit_test(no_false_alarm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
