@@ -5,7 +5,8 @@
 #include <gk/hopper.cuh>
 #include <gk/tma.cuh>
 using namespace gk;
-extern "C" __global__ void k(const unsigned *in, unsigned *out, const __grid_constant__ TensorMap map)
+extern "C" __global__ void k(const unsigned *in, unsigned *out,
+                             const __grid_constant__ TensorMap map)
 {
     __shared__ __align__(1024) u32 tile[512];
     __shared__ u32 s[64];
@@ -19,7 +20,8 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out, const __grid_con
     }
     s[t] = in[blockIdx.x * 64 + t];
     cluster_sync();
-    o[0] = cluster_load_u32(cluster_address(ptx::shared_address(&s[63 - t]), other)) + rank * 16 + cluster_size();
+    o[0] = cluster_load_u32(cluster_address(ptx::shared_address(&s[63 - t]), other)) + rank * 16 +
+           cluster_size();
     if (t == 0) {
         const i32 at[2] = {0, (i32)(blockIdx.x * 8)};
         full.arrive_expect_bytes(2048);

@@ -5,7 +5,8 @@
 #include <gk/hopper.cuh>
 #include <gk/tma.cuh>
 using namespace gk;
-extern "C" __global__ void k(const unsigned *in, unsigned *out, const __grid_constant__ TensorMap two,
+extern "C" __global__ void k(const unsigned *in, unsigned *out,
+                             const __grid_constant__ TensorMap two,
                              const __grid_constant__ TensorMap three)
 {
     __shared__ __align__(1024) u32 s[2048];

@@ -1,5 +1,5 @@
 // case: target=90 block=128 out=4096
-// wgmma on small integers, MN-major, 128-byte swizzle for B and none for A: which bytes a descriptor names.
+// wgmma on small integers, MN-major, 128-byte swizzle for B and none for A.
 #include <gk/hopper.cuh>
 #include <gk/wgmma.cuh>
 using namespace gk;

@@ -1,5 +1,5 @@
 // case: target=90 block=128 out=4096
-// wgmma on small integers, A from registers: which bytes a descriptor names.
+// wgmma on small integers, A from registers.
 #include <gk/hopper.cuh>
 #include <gk/wgmma.cuh>
 using namespace gk;
@@ -19,7 +19,9 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out)
     pin_registers(d);
 
     u32 a[4];
-    for (u32 i = 0; i < 4; ++i) a[i] = pack_pair<bf16>((float)(in[t + i * 128] % 5) - 2.0f, (float)(in[t + i * 128] % 3) - 1.0f);
+    for (u32 i = 0; i < 4; ++i)
+        a[i] = pack_pair<bf16>((float)(in[t + i * 128] % 5) - 2.0f,
+                               (float)(in[t + i * 128] % 3) - 1.0f);
     const u64 b = wgmma_descriptor(ptx::shared_address(s) + 8192, 16, 1024, Swizzle::k128);
     pin_registers(a);
     wgmma_fence();

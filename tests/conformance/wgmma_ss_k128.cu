@@ -1,5 +1,5 @@
 // case: target=90 block=128 out=4096
-// wgmma on small integers, K-major, 128-byte swizzle: which bytes a descriptor names.
+// wgmma on small integers, K-major, 128-byte swizzle.
 #include <gk/hopper.cuh>
 #include <gk/wgmma.cuh>
 using namespace gk;
@@ -21,7 +21,9 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out)
     const u64 a = wgmma_descriptor(ptx::shared_address(s), 16, 1024, Swizzle::k128);
     const u64 b = wgmma_descriptor(ptx::shared_address(s) + 8192, 16, 1024, Swizzle::k128);
     wgmma_fence();
-    for (u32 step = 0; step < 4; ++step) Wgmma<bf16, 64>::multiply(d, wgmma_advance(a, step * 32), wgmma_advance(b, step * 32), step > 0);
+    for (u32 step = 0; step < 4; ++step)
+        Wgmma<bf16, 64>::multiply(d, wgmma_advance(a, step * 32), wgmma_advance(b, step * 32),
+                                  step > 0);
     wgmma_commit();
     wgmma_wait<0>();
     pin_registers(d);

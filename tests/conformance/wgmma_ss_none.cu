@@ -1,5 +1,5 @@
 // case: target=90 block=128 out=4096
-// wgmma on small integers, K-major without swizzle, 32-byte swizzle for B: which bytes a descriptor names.
+// wgmma on small integers, K-major without swizzle, 32-byte swizzle for B.
 #include <gk/hopper.cuh>
 #include <gk/wgmma.cuh>
 using namespace gk;
