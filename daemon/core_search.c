@@ -386,15 +386,20 @@ static void tell_batch(struct search *search)
     }
 }
 
-#define BATCHES_AHEAD 3 /* small batches, so that one slow compile holds up few tells */
+#define AHEAD_MOST                                                                                 \
+    5 /* 40 trials and 8 more: two thirds of a second of a GPU, as long as a compile */
+#define AHEAD_BUDGET 32 /* trials of budget for each batch ahead: a small search must learn too */
 
-/* How many batches may be on their way when the next is asked for. On a real device three: while
- * trials run, those of the next batches are compiled, or the device would wait for compilers.
- * Always three, never "as many as there are": so asks and tells have one order, and a restart asks
- * again what was asked. */
-static uint32_t batches_ahead(const struct search *search)
+/* How many batches may be on their way when the next is asked for. On a real device some: while
+ * trials run, those of the next batches are compiled, or the device would wait for compilers; small
+ * batches, so that one slow compile holds up few tells. The number depends on the job alone, never
+ * on who happens to be quick: so asks and tells have one order, and a restart asks again what was
+ * asked. */
+static uint32_t batches_ahead(const struct task *task, const struct search *search)
 {
-    return search->props.modelled ? 0 : BATCHES_AHEAD;
+    int64_t ahead = task->job->budget_trials > 0 ? task->job->budget_trials / AHEAD_BUDGET : 3;
+    ahead = ahead < 1 ? 1 : ahead > AHEAD_MOST ? AHEAD_MOST : ahead;
+    return search->props.modelled ? 0 : (uint32_t)ahead;
 }
 
 static uint32_t batches_untold(const struct search *search)
@@ -411,7 +416,7 @@ static bool replay(const struct task *task, struct search *search)
         uint32_t end = batch_end(search, at), got = 0;
         uint32_t want = batch_size(task, search, at);
         uint32_t untold = search->trials[at].batch - search->trials[search->told].batch;
-        if (search->told < at && untold > batches_ahead(search)) {
+        if (search->told < at && untold > batches_ahead(task, search)) {
             if (!batch_done(search, batch_end(search, search->told))) {
                 return false;
             }
@@ -704,7 +709,7 @@ enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err 
             status = drop_proposed(core, task, err);
         }
         if (status == GK_OK && budget_left(task) &&
-            batches_untold(search) <= batches_ahead(search)) {
+            batches_untold(search) <= batches_ahead(task, search)) {
             status = ask_batch(core, task, err);
             continue;
         }

@@ -36,15 +36,14 @@ static void lay_out(struct gk_scene *scene, const struct gk_plan *plan)
         tensor->bytes = gk_plan_tensor_bytes(planned);
         tensor->poison_bytes = gk_dtype_bytes(planned->dtype);
         gk_element_poison(planned->dtype, tensor->poison);
-        /* An odd multiple of align is a multiple of nothing larger. */
         at = align > SLOT_ALIGN ? round_up(at, align) : at;
-        tensor->front = SCENE_GUARD_BYTES + (align < 256 ? align : 0);
-        if (align > SLOT_ALIGN) {
-            tensor->front = align;
-            scene->slot_align = align > scene->slot_align ? align : scene->slot_align;
-        }
+        tensor->front = align > SLOT_ALIGN ? align : SCENE_GUARD_BYTES;
+        scene->slot_align = align > scene->slot_align ? align : scene->slot_align;
+        /* An odd multiple of align is a multiple of nothing larger. */
+        tensor->odd = align < 256 ? align : 0;
         tensor->offset = at;
-        at = round_up(at + tensor->front + tensor->bytes + SCENE_GUARD_BYTES, SLOT_ALIGN);
+        at = round_up(at + tensor->front + tensor->odd + tensor->bytes + SCENE_GUARD_BYTES,
+                      SLOT_ALIGN);
         content += tensor->bytes;
     }
     scene->slot_bytes = round_up(at, scene->slot_align);
@@ -53,7 +52,7 @@ static void lay_out(struct gk_scene *scene, const struct gk_plan *plan)
 
 /* Sets that timing rotates through. */
 static enum gk_status count_slots(struct gk_scene *scene, const struct gk_device_props *props,
-                                  bool has_exact, struct gk_err *err)
+                                  struct gk_err *err)
 {
     uint64_t wanted = scene->content_bytes == 0
                           ? 2
@@ -61,32 +60,43 @@ static enum gk_status count_slots(struct gk_scene *scene, const struct gk_device
     uint64_t room = (uint64_t)props->mem_bytes / MEMORY_SHARE / scene->slot_bytes;
     wanted = wanted < GK_INPUT_SETS ? GK_INPUT_SETS : wanted;
     wanted = wanted > GK_SCENE_SLOTS_MAX ? GK_SCENE_SLOTS_MAX : wanted;
-    room = room > (has_exact ? 1 : 0) ? room - (has_exact ? 1 : 0) : 0;
+    room = room > 1 ? room - 1 : 0; /* the one beside the rotation */
     if (room < 2) {
         return gk_fail(err, GK_LIMIT,
-                       "two copies of the problem's tensors are %" PRIu64 " bytes; half of the "
+                       "three copies of the problem's tensors are %" PRIu64 " bytes; half of the "
                        "device's memory is %" PRId64,
-                       2 * scene->slot_bytes, props->mem_bytes / MEMORY_SHARE);
+                       3 * scene->slot_bytes, props->mem_bytes / MEMORY_SHARE);
     }
     scene->slots = (uint32_t)(wanted < room ? wanted : room);
-    scene->has_exact = has_exact;
     return GK_OK;
+}
+
+/* Guard before a tensor: wider by the odd step in the slot beside the rotation. */
+uint64_t scene_front(const struct gk_scene *scene, uint32_t slot, uint32_t tensor)
+{
+    const struct scene_tensor *t = &scene->tensors[tensor];
+    return t->front + (slot == scene->slots ? t->odd : 0);
 }
 
 uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor)
 {
     return scene->arena + slot * scene->slot_bytes + scene->tensors[tensor].offset +
-           scene->tensors[tensor].front;
+           scene_front(scene, slot, tensor);
 }
 
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot)
 {
-    return slot == scene->slots ? SCENE_EXACT : slot % GK_INPUT_SETS;
+    return slot < scene->slots ? slot % GK_INPUT_SETS : scene->has_exact ? SCENE_EXACT : 0;
 }
 
-uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set, bool exact)
+uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set)
 {
-    return exact ? scene->slots : input_set % GK_INPUT_SETS % scene->slots;
+    return input_set % GK_INPUT_SETS % scene->slots;
+}
+
+uint32_t gk_scene_slot_beside(const struct gk_scene *scene)
+{
+    return scene->slots;
 }
 
 void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory)
@@ -95,9 +105,9 @@ void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memo
         const struct scene_tensor *tensor = &scene->tensors[i];
         if (tensor->present) {
             memory->tensors[i] = (struct gk_buffer){
-                .base = scene_address(scene, slot, i) - tensor->front,
+                .base = scene_address(scene, slot, i) - scene_front(scene, slot, i),
                 .address = scene_address(scene, slot, i),
-                .front = tensor->front,
+                .front = scene_front(scene, slot, i),
                 .bytes = tensor->bytes,
                 .back = SCENE_GUARD_BYTES,
             };
@@ -142,8 +152,8 @@ enum gk_status scene_guards(const struct gk_scene *scene, uint32_t slot, uint32_
 {
     const struct scene_tensor *t = &scene->tensors[tensor];
     uint64_t address = scene_address(scene, slot, tensor);
-    struct gk_segment front = {.address = address - t->front,
-                               .bytes = t->front,
+    struct gk_segment front = {.address = address - scene_front(scene, slot, tensor),
+                               .bytes = scene_front(scene, slot, tensor),
                                .pattern = {SCENE_GUARD_BYTE},
                                .pattern_bytes = 1};
     struct gk_segment back = {.address = address + t->bytes,
@@ -256,7 +266,7 @@ static enum gk_status make_inputs(struct gk_scene *scene, const struct gk_plan *
 
 static enum gk_status make_arena(struct gk_scene *scene, struct gk_err *err)
 {
-    uint32_t slots = scene->slots + (scene->has_exact ? 1 : 0);
+    uint32_t slots = scene->slots + 1;
     struct scene_segments list = {0};
     uint64_t bytes = slots * scene->slot_bytes;
     enum gk_status status = scene->device->ops->alloc(scene->device, "arena", bytes,
@@ -363,7 +373,8 @@ static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan 
     scene->tensor_count = plan->op->tensor_count;
     scene->slot_align = SLOT_ALIGN;
     lay_out(scene, plan);
-    enum gk_status status = count_slots(scene, &scenes->device->props, has_exact, err);
+    scene->has_exact = has_exact;
+    enum gk_status status = count_slots(scene, &scenes->device->props, err);
     if (status != GK_OK) {
         return status;
     }
@@ -453,7 +464,7 @@ enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err)
 
 enum gk_status gk_scene_reset(struct gk_scene *scene, struct gk_err *err)
 {
-    uint32_t slots = scene->slots + (scene->has_exact ? 1 : 0);
+    uint32_t slots = scene->slots + 1;
     struct scene_segments list = {0};
     enum gk_status status = has_inout(scene) ? scene_show_inputs(scene, err) : GK_OK;
     for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {

@@ -1,11 +1,14 @@
 /*
  * Scenes: a problem laid out on a device, for a device that compares results itself.
  *
- * A scene is one arena with many copies (slots) of the problem's tensors, each with the alignment
- * that was promised and no better, guards before and behind it. Slot i holds input set i mod 4; one
- * more slot, where the op has an exact rung, holds the exact rung's inputs. Timing rotates through
- * the slots, so together they exceed ten times the L2 (docs/DESIGN.md section 8; three times is not
- * enough, since eviction hints carry data across launches).
+ * A scene is one arena with many copies (slots) of the problem's tensors, guards before and behind
+ * each. Timing rotates through the slots, so together they exceed ten times the L2 (docs/DESIGN.md
+ * section 8; three times is not enough, since eviction hints carry data across launches); slot i
+ * holds input set i mod 4, and its tensors begin where an allocator puts them, at multiples of 256
+ * bytes, as they do in an engine. One more slot, beside the rotation, is for verification alone:
+ * its tensors have the alignment that was promised and no better (a kernel that reads 32 bytes at
+ * once from rows that are 16-byte aligned must not pass), and it holds the exact rung's inputs, or
+ * where an op has no exact rung those of set 0.
  *
  * What a candidate must not reach, the pristine inputs and the reference's results, lies in hidden
  * memory (worker/device.h): mapped while a scene is being made or looked at, unmapped while a
@@ -33,8 +36,8 @@ struct gk_scenes *gk_scenes_create(struct gk_device *device, struct gk_inspector
 void gk_scenes_destroy(struct gk_scenes *scenes);
 
 /* The scene of a problem, made if it is not there. Lent until the next call for another problem.
- * `plan`: any plan of the op for this problem. `has_exact`: a slot for the exact rung.
- * GK_LIMIT: the device has not room for even two slots. */
+ * `plan`: any plan of the op for this problem. `has_exact`: the op has an exact rung for it.
+ * GK_LIMIT: the device has not room for even three slots. */
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
                             const struct gk_problem *problem, bool has_exact,
                             struct gk_scene **scene_out, struct gk_err *err);
@@ -45,8 +48,9 @@ uint64_t gk_scene_id(const struct gk_scene *scene);
 uint32_t gk_scene_slots(const struct gk_scene *scene);
 /* All their bytes together. */
 uint64_t gk_scene_rotation_bytes(const struct gk_scene *scene);
-/* Slot that holds input set 0..3, or the exact rung's inputs. */
-uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set, bool exact);
+/* Slot of the rotation that holds input set 0..3, and the one beside it. */
+uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set);
+uint32_t gk_scene_slot_beside(const struct gk_scene *scene);
 /* Addresses of a slot's tensors into memory->tensors; nothing else is touched, nothing is owned. */
 void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory);
 

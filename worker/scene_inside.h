@@ -15,6 +15,7 @@ struct scene_tensor {
     bool present, is_input, is_output;
     char name[GK_NAME_MAX];
     uint64_t offset, front; /* in a slot: its guard, and the guard's bytes */
+    uint64_t odd;           /* bytes more before it in the slot beside the rotation */
     uint64_t bytes;
     unsigned char poison[8];
     uint32_t poison_bytes;
@@ -30,7 +31,7 @@ struct gk_scene {
     struct scene_tensor tensors[GK_TENSORS_MAX];
     uint32_t tensor_count;
     uint64_t slot_align, slot_bytes, content_bytes;
-    uint32_t slots; /* of the rotation; the exact one follows */
+    uint32_t slots; /* of the rotation; one more follows */
     bool has_exact;
     uint64_t arena;
     struct {
@@ -60,6 +61,7 @@ struct scene_segments {
     uint32_t count, room;
 };
 
+uint64_t scene_front(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
 uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot);
 /* Empty segments are left out. */

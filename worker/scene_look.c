@@ -22,7 +22,7 @@ static bool is_in(const uint32_t *slots, uint32_t count, uint32_t slot)
 static enum gk_status gather(const struct gk_scene *scene, const uint32_t *ran_slots,
                              uint32_t ran_count, struct scene_segments *list, struct gk_err *err)
 {
-    uint32_t slots = scene->slots + (scene->has_exact ? 1 : 0);
+    uint32_t slots = scene->slots + 1;
     enum gk_status status = GK_OK;
     for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {
         bool ran = is_in(ran_slots, ran_count, slot);
@@ -51,7 +51,7 @@ static void name_change(const struct gk_scene *scene, const struct scene_label *
     }
     int64_t at = (int64_t)audit->first;
     if (label->kind == SCENE_GUARD_FRONT) {
-        at -= (int64_t)tensor->front;
+        at -= (int64_t)scene_front(scene, label->slot, label->tensor);
     } else if (label->kind == SCENE_GUARD_BACK) {
         at += (int64_t)tensor->bytes;
     }

@@ -14,7 +14,7 @@
 #define RECONNECT_MAX_MS     30000
 #define HEARTBEAT_DEFAULT_MS 2000
 #define LIVENESS_DEFAULT     3
-#define CREDIT_PER_PROCESS   2
+#define CREDIT_PER_PROCESS   3
 
 /* ------------------------------------------------------------------ sending */
 

@@ -276,10 +276,9 @@ static enum gk_status go(struct work *work, const struct climb *climb, bool dirt
     return status;
 }
 
-static void add_run(struct climb *climb, const struct work *work, uint32_t set, bool exact,
-                    const char *name)
+static void add_run(struct climb *climb, uint32_t slot, bool exact, const char *name)
 {
-    climb->slots[climb->count] = gk_scene_slot_of(work->scene, set, exact);
+    climb->slots[climb->count] = slot;
     climb->exact[climb->count] = exact;
     climb->names[climb->count++] = name;
 }
@@ -311,11 +310,11 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
     uint32_t first = all ? 0 : trial->input_set % sets, last = all ? sets - 1 : first;
     work->record->input_set = first;
     work->record->gpu_verify_ns = 0;
-    if (has_exact) {
-        add_run(&climb, work, 0, true, "exact");
-    }
+    add_run(&climb, gk_scene_slot_beside(work->scene), has_exact,
+            has_exact ? "exact" : "alignment");
     for (uint32_t set = first; set <= last; set++) {
-        add_run(&climb, work, set, false, trial_rung_name(set, set == first));
+        add_run(&climb, gk_scene_slot_of(work->scene, set), false,
+                trial_rung_name(set, set == first));
     }
     return go(work, &climb, false, err);
 }
@@ -323,6 +322,6 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
 enum gk_status trial_device_again(struct work *work, struct gk_err *err)
 {
     struct climb climb = {0};
-    add_run(&climb, work, work->record->input_set, false, "after_timing");
+    add_run(&climb, gk_scene_slot_of(work->scene, work->record->input_set), false, "after_timing");
     return go(work, &climb, true, err);
 }

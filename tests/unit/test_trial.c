@@ -329,6 +329,36 @@ static void mistakes_on_device(void **state)
     }
 }
 
+/* Timed where an allocator puts tensors; verified once at the alignment that was promised, no
+ * better. */
+static void alignment_of_slots(void **state)
+{
+    struct gk_problem problem = {0};
+    struct gk_plan plan = {0};
+    struct gk_memory memory = {0};
+    struct gk_scene *scene = NULL;
+    struct gk_err err = {0};
+    const struct gk_op *op = gk_catalog_op(gemms, 0);
+    (void)state;
+    need(gk_problem_from_text(&op->fields, "gemm{\"K\":64,\"M\":8,\"N\":32}", &problem, &err),
+         &err);
+    need(gk_plan_reference(op, &problem, &device->props, &plan, &err), &err);
+    need(gk_scene_get(scenes, &plan, &problem, true, &scene, &err), &err);
+    for (uint32_t slot = 0; slot <= gk_scene_slots(scene); slot++) {
+        bool beside = slot == gk_scene_slot_beside(scene);
+        gk_scene_memory(scene, slot, &memory);
+        for (uint32_t i = 0; i < op->tensor_count; i++) {
+            if (plan.tensors[i].present) {
+                assert_int_equal(memory.tensors[i].address % 256 == 0, !beside);
+                assert_int_equal(memory.tensors[i].address % 16, 0);
+                assert_int_equal(memory.tensors[i].address % 32, beside ? 16 : 0);
+            }
+        }
+    }
+    gk_plan_fini(&plan);
+    gk_problem_fini(&problem);
+}
+
 /* What was loaded and recorded for a final round's first pass serves the next. */
 static void passes_on_device(void **state)
 {
@@ -364,6 +394,7 @@ int main(void)
         cmocka_unit_test(right_on_device),
         cmocka_unit_test(mistakes_on_device),
         cmocka_unit_test(passes_on_device),
+        cmocka_unit_test(alignment_of_slots),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     failed += cmocka_run_group_tests(on_device, set_up_scenes, tear_down);
