@@ -50,6 +50,29 @@ static void round_trip(void **state)
     gk_compile_output_fini(&output);
 }
 
+/* An entry whose hash is right and whose parts do not fill it: made by another program. */
+static void parts_that_do_not_fit(void **state)
+{
+    static const char *const bodies[] = {"1 3 4 2\nptx", "1 3 4 1\nptx....xy",
+                                         "1 99999999 0 0\nptx", "", "1 3 4 2 ptx....xy"};
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(bodies); i++) {
+        char path[256], hex[GK_HASH_TEXT_SIZE];
+        struct gk_compile_output output = {0};
+        struct gk_err err = {0};
+        struct gk_hash hash = gk_hash_bytes(bodies[i], strlen(bodies[i]));
+        write_entry("p");
+        path_of("p", path, sizeof path);
+        gk_hash_hex(&hash, hex);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        assert_true(fprintf(file, "gkc2 %s\n%s", hex, bodies[i]) > 0);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(gk_code_read(path, &output, &err), GK_CORRUPT);
+        assert_int_equal(gk_code_read(path, &output, &err), GK_NOT_FOUND); /* removed */
+    }
+}
+
 static void damaged(void **state)
 {
     char path[256];
@@ -102,6 +125,7 @@ static void prunes_oldest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(damaged),
+                                       cmocka_unit_test(parts_that_do_not_fit),
                                        cmocka_unit_test(keys), cmocka_unit_test(prunes_oldest)};
     struct gk_err err = {0};
     if (gk_hash_setup(&err) != GK_OK || !mkdtemp(folder)) {
