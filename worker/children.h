@@ -2,9 +2,9 @@
  * The two kinds of child processes of a worker, both the same program with another main:
  *     gktune-worker --child=compile --nvrtc PATH
  *     gktune-worker --child=executor --device emu:sm_80 --nvrtc PATH --spool DIR
- * They read requests as frames from descriptor 0 and answer each on descriptor 1, in order. They
- * die with their parent, whatever it dies of, and have limits: what a hostile source or kernel does
- * stays theirs.
+ * They read requests as frames from descriptor 0 and answer each on descriptor 1, in order (an
+ * executor on a copy of it: what kernels print goes to standard error). They die with their parent,
+ * whatever it dies of, and have limits: what a hostile source or kernel does stays theirs.
  */
 #ifndef GK_WORKER_CHILDREN_H
 #define GK_WORKER_CHILDREN_H

@@ -2,6 +2,8 @@
  * The executor process: see children.h. It owns the device. Whatever a candidate does to it costs
  * that trial and no other: the supervisor starts a fresh one.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +21,16 @@
 #define CATALOGS_MAX     4
 #define TIMES_MAX        256
 
+struct loaded_catalog {
+    char *root;
+    struct gk_catalog *catalog;
+};
+
 struct executor {
     const struct gk_executor_options *options;
     struct gk_trial_bench bench; /* device NULL: mock */
     struct gk_device_props props;
-    struct {
-        char *root;
-        struct gk_catalog *catalog;
-    } catalogs[CATALOGS_MAX]; /* the one used last is first */
+    struct loaded_catalog catalogs[CATALOGS_MAX]; /* the one used last is first */
     /* Modelled times are the same in every pass of a final round: what was verified and timed is
      * not run again. */
     struct {
@@ -34,7 +38,8 @@ struct executor {
         double run_ns, plan_ns;
     } times[TIMES_MAX];
     uint32_t time_next;
-    bool lost; /* the device: this process has said so and ends */
+    int frames; /* descriptor that answers are written to */
+    bool lost;  /* the device: this process has said so and ends */
 };
 
 struct request { /* of one trial; owned pieces */
@@ -77,7 +82,10 @@ static enum gk_status find_catalog(struct executor *executor, const char *root,
     struct gk_diag diag;
     for (uint32_t i = 0; i < CATALOGS_MAX; i++) {
         if (executor->catalogs[i].root && strcmp(executor->catalogs[i].root, root) == 0) {
-            *catalog_out = executor->catalogs[i].catalog;
+            struct loaded_catalog found = executor->catalogs[i];
+            memmove(&executor->catalogs[1], &executor->catalogs[0], i * sizeof found);
+            executor->catalogs[0] = found;
+            *catalog_out = found.catalog;
             return GK_OK;
         }
     }
@@ -207,6 +215,7 @@ static struct gk_hash time_key(const struct gk_json *json)
     struct gk_hasher hasher;
     gk_hasher_init(&hasher);
     gk_hasher_text(&hasher, gk_json_get_string(json, "root", ""));
+    gk_hasher_text(&hasher, gk_json_get_string(json, "op", ""));
     gk_hasher_text(&hasher, gk_json_get_string(json, "problem", ""));
     gk_hasher_text(&hasher, gk_json_get_string(json, "config", ""));
     return gk_hasher_final(&hasher);
@@ -366,11 +375,22 @@ static void executor_close(struct executor *executor)
     free(executor);
 }
 
-static enum gk_status say_ready(struct gk_err *err)
+/* What a candidate prints, or the driver or a library on its behalf, goes to descriptor 1 and must
+ * not look like an answer: that one becomes standard error, and answers go to a copy. */
+static enum gk_status take_frames(struct executor *executor, struct gk_err *err)
+{
+    executor->frames = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (executor->frames < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+        return gk_fail(err, GK_IO, "standard output is set aside: %s", strerror(errno));
+    }
+    return GK_OK;
+}
+
+static enum gk_status say_ready(const struct executor *executor, struct gk_err *err)
 {
     struct gk_json *json = gk_json_new_object();
     enum gk_status status = json && gk_json_set_bool(json, "ready", true)
-                                ? gk_frame_write(STDOUT_FILENO, json, err)
+                                ? gk_frame_write(executor->frames, json, err)
                                 : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(json);
     return status;
@@ -383,7 +403,7 @@ static enum gk_status serve(struct executor *executor, struct gk_err *err)
     enum gk_status status = gk_frame_read(STDIN_FILENO, &request, err);
     if (status == GK_OK) {
         struct gk_json *reply = answer(executor, request);
-        status = reply ? gk_frame_write(STDOUT_FILENO, reply, err)
+        status = reply ? gk_frame_write(executor->frames, reply, err)
                        : gk_fail(err, GK_NOMEM, "out of memory");
         gk_json_free(reply);
     }
@@ -404,9 +424,12 @@ int gk_child_executor(const struct gk_executor_options *options)
         executor->bench.now_ns = now_ns;
     }
     enum gk_status status =
-        executor ? open_device(executor, &err) : gk_fail(&err, GK_NOMEM, "out of memory");
+        executor ? take_frames(executor, &err) : gk_fail(&err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
-        status = say_ready(&err);
+        status = open_device(executor, &err);
+    }
+    if (status == GK_OK) {
+        status = say_ready(executor, &err);
     }
     while (status == GK_OK) {
         status = serve(executor, &err);

@@ -3,6 +3,7 @@
  * killed, restarts.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -114,6 +115,44 @@ static void final_round(void **state)
     fake_daemon_close(&daemon);
 }
 
+/* A daemon that leaves out all that a round has left hears its last word, and the device goes on.
+ */
+static void nobody_left_in_a_round(void **state)
+{
+    static const char *const configs[] = {CONFIG("32", "none"), CONFIG("256", "none"), NULL};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_final(&daemon, 50, "add{\"n\":1000}", configs, 3);
+    (void)result(&daemon, 50, &message);
+    const struct gk_json *samples = gk_json_get(message.body, "samples");
+    struct gk_json *body = gk_json_new_object(), *list = gk_json_new_array(),
+                   *drop = gk_json_new_array(), *item = gk_json_new_object();
+    assert_int_equal(gk_json_count(samples), 2);
+    for (size_t i = 0; i < 2; i++) {
+        int64_t left_out = gk_json_get_int(gk_json_at(samples, i), "trial", 0);
+        assert_true(gk_json_push(drop, gk_json_new_int(left_out)));
+    }
+    gk_message_fini(&message);
+    assert_true(gk_json_set_int(item, "token", 50) && gk_json_set_int(item, "pass", 1) &&
+                gk_json_set_string(item, "status", "stored") && gk_json_push(list, item) &&
+                gk_json_set(body, "results", list) && gk_json_set(body, "drop", drop) &&
+                gk_json_set_bool(body, "go_on", true));
+    fake_daemon_send(&daemon, GK_MSG_ACK, 50, body);
+    (void)result(&daemon, 50, &message);
+    assert_int_equal(gk_json_get_int(message.body, "pass", 0), 2);
+    assert_int_equal(gk_json_count(gk_json_get(message.body, "samples")), 0);
+    assert_true(gk_json_get_bool(message.body, "last", false));
+    gk_message_fini(&message);
+    fake_daemon_ack(&daemon, 50, 2, false);
+    (void)trial(&daemon, 51, CONFIG("32", "none"), 30, "none");
+    fake_daemon_close(&daemon);
+}
+
 /* A RESULT that nobody acknowledged comes again, also from a worker that was killed. */
 static void spooled_result(void **state)
 {
@@ -187,6 +226,24 @@ static bool has_nvrtc(void)
     return status == GK_OK;
 }
 
+static void descriptor_of(pid_t pid, int fd, char target_out[PATH_MAX])
+{
+    char link[64];
+    (void)snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)pid, fd);
+    ssize_t size = readlink(link, target_out, PATH_MAX - 1);
+    assert_true(size > 0);
+    target_out[size] = '\0';
+}
+
+/* What a kernel prints goes to descriptor 1: it must never stand among the answers. */
+static void prints_beside_its_answers(pid_t executor)
+{
+    char output[PATH_MAX], errors[PATH_MAX];
+    descriptor_of(executor, STDOUT_FILENO, output);
+    descriptor_of(executor, STDERR_FILENO, errors);
+    assert_string_equal(output, errors);
+}
+
 static void emulated(void **state)
 {
     struct fake_daemon daemon;
@@ -213,6 +270,7 @@ static void emulated(void **state)
     }
     pid_t executor = fake_daemon_child(&daemon, "--child=executor");
     assert_true(executor > 0);
+    prints_beside_its_answers(executor);
     assert_int_equal(kill(executor, SIGKILL), 0);
     const struct gk_json *record = result(&daemon, 6, &message);
     assert_string_equal(gk_json_get_string(record, "failure", "?"), "crash");
@@ -284,9 +342,13 @@ static void killed_compilers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mock_outcomes),  cmocka_unit_test(final_round),
-        cmocka_unit_test(spooled_result), cmocka_unit_test(reconnects),
-        cmocka_unit_test(emulated),       cmocka_unit_test(killed_compilers),
+        cmocka_unit_test(nobody_left_in_a_round),
+        cmocka_unit_test(mock_outcomes),
+        cmocka_unit_test(final_round),
+        cmocka_unit_test(spooled_result),
+        cmocka_unit_test(reconnects),
+        cmocka_unit_test(emulated),
+        cmocka_unit_test(killed_compilers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
