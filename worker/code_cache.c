@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,15 +178,20 @@ enum gk_status gk_code_read(const char *path, struct gk_compile_output *output_o
  * again, and the supervisor has more to do than to wait for disks. */
 static enum gk_status store(const char *path, const struct gk_buf *whole, struct gk_err *err)
 {
-    char *aside = gk_asprintf("%s.%ld.new", path, (long)getpid());
-    FILE *file = aside ? fopen(aside, "we") : NULL;
+    /* Not named by the process: workers of two containers that share a folder have equal ids. */
+    char *aside = gk_asprintf("%s.XXXXXX", path);
+    int fd = aside ? mkostemp(aside, O_CLOEXEC) : -1;
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (fd >= 0 && !file) {
+        (void)close(fd);
+    }
     bool good = file && fwrite(whole->data, 1, whole->size, file) == whole->size;
     good = file && fclose(file) == 0 && good;
     good = good && rename(aside, path) == 0;
     enum gk_status status =
         good ? GK_OK
              : gk_fail(err, errno == ENOSPC ? GK_FULL : GK_IO, "%s: %s", path, strerror(errno));
-    if (!good && aside) {
+    if (!good && fd >= 0) {
         (void)unlink(aside);
     }
     free(aside);
@@ -198,6 +204,11 @@ enum gk_status gk_code_write(const char *path, const struct gk_compile_output *o
     struct gk_buf body = {0}, whole = {0};
     char hex[GK_HASH_TEXT_SIZE];
     size_t log = output->log ? strlen(output->log) : 0;
+    if (output->ptx_size > PART_MAX || output->cubin_size > PART_MAX || log > PART_MAX) {
+        return gk_fail(err, GK_LIMIT,
+                       "%s: %zu bytes of PTX, %zu of a cubin, %zu of a log; %u each are allowed",
+                       path, output->ptx_size, output->cubin_size, log, PART_MAX);
+    }
     gk_buf_printf(&body, "%u %zu %zu %zu\n", output->compiled ? 1u : 0u, output->ptx_size,
                   output->cubin_size, log);
     gk_buf_add(&body, output->ptx ? output->ptx : "", output->ptx_size);

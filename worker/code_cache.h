@@ -1,9 +1,9 @@
 /*
  * Compiled code by content: one file an entry, under the hash of everything that it depends on.
  *
- * Written aside and renamed by the supervisor only, so a reader sees a whole entry or none;
- * checked against its own hash when read, so a damaged one counts as missing and is made again. Two
- * workers may share a folder.
+ * Written aside and renamed, so a reader sees a whole entry or none; checked against its own hash
+ * when read, so a damaged one counts as missing and is made again. Supervisors write what they
+ * compile, executors the inspector's kernels; two workers may share a folder.
  */
 #ifndef GK_WORKER_CODE_CACHE_H
 #define GK_WORKER_CODE_CACHE_H
@@ -19,9 +19,10 @@ void gk_code_path(const char *folder, const struct gk_hash *key, char *path_out,
 /* GK_NOT_FOUND when there is none, GK_CORRUPT when it is damaged (then it is removed). */
 enum gk_status gk_code_read(const char *path, struct gk_compile_output *output_out,
                             struct gk_err *err);
+/* GK_LIMIT: larger than what is read again. */
 enum gk_status gk_code_write(const char *path, const struct gk_compile_output *output,
                              struct gk_err *err);
-/* Removes the longest unused entries until all take at most bytes_max. */
+/* Removes the entries written longest ago until all take at most bytes_max. */
 enum gk_status gk_code_prune(const char *folder, uint64_t bytes_max, struct gk_err *err);
 
 /* An output as a JSON object, as it also travels from a compile process. */
