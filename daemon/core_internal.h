@@ -219,7 +219,6 @@ bool peer_equal(const struct gk_peer *a, const struct gk_peer *b);
 
 /* ---- core_job.c ---- */
 const char *job_state_name(enum job_state state);
-const char *task_state_name(enum task_state state);
 bool job_state_from(const char *name, enum job_state *out);
 bool task_state_from(const char *name, enum task_state *out);
 enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to,

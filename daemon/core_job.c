@@ -36,11 +36,6 @@ const char *job_state_name(enum job_state state)
     return JOB_NAMES[state];
 }
 
-const char *task_state_name(enum task_state state)
-{
-    return TASK_NAMES[state];
-}
-
 bool job_state_from(const char *name, enum job_state *out)
 {
     for (size_t i = 0; i < GK_ARRAY_COUNT(JOB_NAMES); i++) {

@@ -17,7 +17,7 @@ static void sorted(const double *values, uint32_t count, double list[GK_SAMPLES_
     qsort(list, count, sizeof *list, by_value);
 }
 
-double gk_median(const double *values, uint32_t count)
+static double median(const double *values, uint32_t count)
 {
     double list[GK_SAMPLES_MAX];
     sorted(values, count, list);
@@ -51,7 +51,7 @@ enum gk_status gk_measure(const struct gk_measure_rule *rule, gk_sample_cb sampl
             return status;
         }
         measured_out->samples_ns[measured_out->count++] = ns;
-        measured_out->median_ns = gk_median(measured_out->samples_ns, measured_out->count);
+        measured_out->median_ns = median(measured_out->samples_ns, measured_out->count);
         if (measured_out->count == 1 && rule->best_ns > 0 && rule->give_up > 0 &&
             ns > rule->best_ns * rule->give_up) {
             measured_out->gave_up = true;

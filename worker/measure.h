@@ -28,7 +28,5 @@ typedef enum gk_status (*gk_sample_cb)(void *context, double *ns_out, struct gk_
 
 enum gk_status gk_measure(const struct gk_measure_rule *rule, gk_sample_cb sample, void *context,
                           struct gk_measured *measured_out, struct gk_err *err);
-/* Median of count > 0 values; the list is left as it is. */
-double gk_median(const double *values, uint32_t count);
 
 #endif

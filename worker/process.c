@@ -195,8 +195,3 @@ void gk_process_abandon(struct gk_process *process)
         gk_process_kill(process);
     }
 }
-
-int gk_process_id(const struct gk_process *process)
-{
-    return process->process.pid;
-}

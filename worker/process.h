@@ -31,6 +31,5 @@ void gk_process_deadline(struct gk_process *process, uint64_t ms);
 void gk_process_kill(struct gk_process *process);
 /* SIGKILL and no further events: the owner has forgotten it. */
 void gk_process_abandon(struct gk_process *process);
-int gk_process_id(const struct gk_process *process);
 
 #endif
