@@ -319,13 +319,12 @@ static enum gk_status run_phase(struct gk_device *device, const struct gk_plan *
 /* An endless loop must not cost what the largest problem may: a launch gets 64 times the work that
  * its problem is estimated at, but never less than a second or two of interpreting. A correct
  * kernel does useful work in a few instructions a flop or byte. */
-#define LAUNCH_WORK_MIN     2e9 /* thread instructions: about a second */
-#define LAUNCH_WORK_FACTOR  64
-#define INSTRUCTIONS_A_FLOP 10 /* as in trial.c's estimate of a whole problem */
+#define LAUNCH_WORK_MIN    2e9 /* thread instructions: about a second */
+#define LAUNCH_WORK_FACTOR 64
 
 static int64_t launch_limit(const struct gk_plan *plan, int64_t device_limit)
 {
-    double useful = plan->flops * INSTRUCTIONS_A_FLOP + plan->bytes;
+    double useful = plan->flops * GK_INSTRUCTIONS_A_FLOP + plan->bytes;
     double limit = useful * LAUNCH_WORK_FACTOR;
     limit = limit > LAUNCH_WORK_MIN ? limit : LAUNCH_WORK_MIN;
     return limit < (double)device_limit ? (int64_t)limit : device_limit;

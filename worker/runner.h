@@ -19,6 +19,10 @@ struct gk_inputs {
     unsigned char *tensors[GK_TENSORS_MAX];
 };
 
+/* What dev.work_limit is compared with: the reference takes some 20 thread instructions for the two
+ * operations of a product in double. */
+#define GK_INSTRUCTIONS_A_FLOP 10
+
 /* Bytes of a tensor's buffer. */
 size_t gk_plan_tensor_bytes(const struct gk_plan_tensor *tensor);
 

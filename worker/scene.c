@@ -50,6 +50,12 @@ static void lay_out(struct gk_scene *scene, const struct gk_plan *plan)
     scene->content_bytes = content;
 }
 
+/* Of an output's reference in one set: (value, magnitude) of each element. */
+static uint64_t result_bytes(const struct gk_plan *plan, uint32_t tensor)
+{
+    return (uint64_t)plan->tensors[tensor].elements * 2 * sizeof(double);
+}
+
 /* Sets that timing rotates through. */
 static enum gk_status count_slots(struct gk_scene *scene, const struct gk_device_props *props,
                                   struct gk_err *err)
@@ -259,7 +265,6 @@ static enum gk_status make_inputs(struct gk_scene *scene, const struct gk_plan *
         if (status != GK_OK) {
             return status;
         }
-        scene->bytes += tensor->bytes;
     }
     return GK_OK;
 }
@@ -271,9 +276,6 @@ static enum gk_status make_arena(struct gk_scene *scene, struct gk_err *err)
     uint64_t bytes = slots * scene->slot_bytes;
     enum gk_status status = scene->device->ops->alloc(scene->device, "arena", bytes,
                                                       scene->slot_align, &scene->arena, err);
-    if (status == GK_OK) {
-        scene->bytes += bytes;
-    }
     for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {
         for (uint32_t i = 0; i < scene->tensor_count && status == GK_OK; i++) {
             if (scene->tensors[i].present) {
@@ -338,8 +340,7 @@ void gk_scenes_destroy(struct gk_scenes *scenes)
     free(scenes);
 }
 
-/* Drops the scenes used longest ago until `bytes` more fit. References that are computed later
- * count when the next scene is made. */
+/* Drops the scenes used longest ago until `bytes` more fit. */
 static void make_room(struct gk_scenes *scenes, uint64_t bytes)
 {
     for (;;) {
@@ -367,6 +368,22 @@ static struct gk_hash key_of(const struct gk_plan *plan, const struct gk_problem
     return gk_hasher_final(&hasher);
 }
 
+/* Device memory of a scene once all of its references are computed: two doubles an element and set
+ * are soon more than everything else. */
+static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *plan)
+{
+    uint32_t slots = scene->slots + (scene->has_exact ? 1 : 0);
+    uint32_t sets =
+        (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS) + (scene->has_exact ? 1 : 0);
+    uint64_t bytes = slots * scene->slot_bytes;
+    for (uint32_t i = 0; i < scene->tensor_count; i++) {
+        const struct scene_tensor *tensor = &scene->tensors[i];
+        bytes += tensor->is_input ? sets * tensor->bytes : 0;
+        bytes += tensor->is_output ? sets * result_bytes(plan, i) : 0;
+    }
+    return bytes;
+}
+
 static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan *plan,
                                  bool has_exact, struct gk_scene *scene, struct gk_err *err)
 {
@@ -378,7 +395,8 @@ static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan 
     if (status != GK_OK) {
         return status;
     }
-    make_room(scenes, (scene->slots + 1) * scene->slot_bytes);
+    scene->bytes = bytes_of(scene, plan);
+    make_room(scenes, scene->bytes);
     for (uint32_t set = 0; set < SCENE_SETS && status == GK_OK; set++) {
         bool wanted = set == SCENE_EXACT ? has_exact : set < scene->slots;
         status = wanted ? make_inputs(scene, plan, set, err) : GK_OK;
@@ -479,6 +497,18 @@ enum gk_status gk_scene_reset(struct gk_scene *scene, struct gk_err *err)
     return status == GK_OK ? gk_scene_hide(scene, err) : status;
 }
 
+enum gk_status gk_scene_clean(struct gk_scene *scene, struct gk_err *err)
+{
+    struct scene_segments list = {0};
+    enum gk_status status = scene_show_inputs(scene, err);
+    if (status == GK_OK) {
+        status = scene_gather(scene, NULL, 0, &list, err);
+    }
+    status = status == GK_OK ? paint(scene, &list, err) : status;
+    scene_segments_fini(&list);
+    return status;
+}
+
 enum gk_status gk_scene_restore(struct gk_scene *scene, struct gk_err *err)
 {
     return has_inout(scene) ? gk_scene_reset(scene, err) : GK_OK;
@@ -493,7 +523,7 @@ static enum gk_status make_results(struct gk_scene *scene, const struct gk_plan 
     static const unsigned char nothing = 0xff;
     for (uint32_t i = 0; i < scene->tensor_count; i++) {
         const struct scene_tensor *tensor = &scene->tensors[i];
-        uint64_t bytes = (uint64_t)plan->tensors[i].elements * 2 * sizeof(double);
+        uint64_t bytes = result_bytes(plan, i);
         if (!tensor->present || !tensor->is_output) {
             continue;
         }
@@ -507,7 +537,6 @@ static enum gk_status make_results(struct gk_scene *scene, const struct gk_plan 
         if (status != GK_OK) {
             return status;
         }
-        scene->bytes += bytes;
         memory->results[i].base = memory->results[i].address = *pairs;
         memory->results[i].bytes = bytes;
     }

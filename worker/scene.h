@@ -29,8 +29,8 @@
 struct gk_scene;
 struct gk_scenes; /* of one device, least recently used first out */
 
-/* `inspector` is borrowed. Scenes together take at most bytes_max, but one always fits if the
- * device has room for it. */
+/* `inspector` is borrowed. Scenes together take at most bytes_max, references included, but one
+ * always fits if the device has room for it. */
 struct gk_scenes *gk_scenes_create(struct gk_device *device, struct gk_inspector *inspector,
                                    uint64_t bytes_max);
 void gk_scenes_destroy(struct gk_scenes *scenes);
@@ -66,8 +66,12 @@ enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err);
 /* inout tensors of all slots hold their inputs again, as before a recording is replayed. */
 enum gk_status gk_scene_restore(struct gk_scene *scene, struct gk_err *err);
 
-/* What is around: guards, inputs, outputs of slots that were not run. `ran`: bit per entry of
- * ran_slots.  A change is a failure in the record. */
+/* After a run that failed before anybody looked around: guards, inputs and outputs as a scene is
+ * made, so that no later candidate answers for what this one hit. Shows hidden memory. */
+enum gk_status gk_scene_clean(struct gk_scene *scene, struct gk_err *err);
+
+/* What is around: guards, inputs, outputs of slots that were not run. A change is a failure in the
+ * record, and the scene is clean again. Shows hidden memory. */
 enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots, uint32_t ran_count,
                               struct gk_record *record, struct gk_err *err);
 /* One output of a slot against the reference, which must have been computed. `input`: everything

@@ -39,7 +39,7 @@ struct gk_scene {
         uint64_t pairs[GK_TENSORS_MAX];  /* hidden: (value, magnitude) of each element */
         bool computed;
     } sets[SCENE_SETS];
-    uint64_t bytes; /* of the device, all together */
+    uint64_t bytes; /* of the device, all together, with references that are still to come */
 };
 
 struct gk_scenes {
@@ -72,6 +72,9 @@ enum gk_status scene_guards(const struct gk_scene *scene, uint32_t slot, uint32_
                             struct scene_segments *list, struct gk_err *err);
 enum gk_status scene_content(const struct gk_scene *scene, uint32_t slot, uint32_t tensor,
                              struct scene_segments *list, struct gk_err *err);
+/* Everything that a run on ran_slots leaves alone: all but the outputs of those slots. */
+enum gk_status scene_gather(const struct gk_scene *scene, const uint32_t *ran_slots,
+                            uint32_t ran_count, struct scene_segments *list, struct gk_err *err);
 /* One hidden allocation; 0 is none. */
 enum gk_status scene_show(struct gk_scene *scene, uint64_t address, struct gk_err *err);
 enum gk_status scene_show_inputs(struct gk_scene *scene, struct gk_err *err);

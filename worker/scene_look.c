@@ -18,9 +18,8 @@ static bool is_in(const uint32_t *slots, uint32_t count, uint32_t slot)
     return false;
 }
 
-/* Everything that a run on ran_slots leaves alone: all but the outputs of those slots. */
-static enum gk_status gather(const struct gk_scene *scene, const uint32_t *ran_slots,
-                             uint32_t ran_count, struct scene_segments *list, struct gk_err *err)
+enum gk_status scene_gather(const struct gk_scene *scene, const uint32_t *ran_slots,
+                            uint32_t ran_count, struct scene_segments *list, struct gk_err *err)
 {
     uint32_t slots = scene->slots + 1;
     enum gk_status status = GK_OK;
@@ -71,7 +70,7 @@ enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots,
     struct gk_audit *audits = NULL;
     enum gk_status status = scene_show_inputs(scene, err);
     if (status == GK_OK) {
-        status = gather(scene, ran_slots, ran_count, &list, err);
+        status = scene_gather(scene, ran_slots, ran_count, &list, err);
     }
     if (status == GK_OK) {
         audits = calloc(list.count + 1, sizeof *audits);

@@ -10,14 +10,6 @@
 #include "worker/trial_inside.h"
 #include "worker/vendor.h"
 
-/* The reference takes some 20 thread instructions for the two operations of a product in double. */
-#define INSTRUCTIONS_PER_FLOP 10
-
-double gk_trial_work(double flops)
-{
-    return flops * INSTRUCTIONS_PER_FLOP;
-}
-
 /* ------------------------------------------------------------------ before the device */
 
 void gk_trial_facts(const struct gk_plan *plan, const struct gk_compile_output *const *codes,
@@ -69,7 +61,7 @@ static enum gk_status limits(struct work *work, struct gk_err *err)
 {
     struct gk_kernel_facts facts[GK_LAUNCHES_MAX];
     const struct gk_device_props *dev = &work->bench->device->props;
-    double estimate = gk_trial_work(work->plan.flops);
+    double estimate = work->plan.flops * GK_INSTRUCTIONS_A_FLOP;
     if (dev->work_limit < INT64_MAX && estimate > (double)dev->work_limit) {
         gk_record_fail(
             work->record, GK_STAGE_LIMITS, GK_FAILURE_WORK_LIMIT,
@@ -210,7 +202,10 @@ static enum gk_status choose_vendor(struct work *work, struct gk_err *err)
         return GK_OK;
     }
     if (status == GK_TRIAL) {
-        return GK_OK; /* the record says it */
+        if (!trial_failed(work)) { /* a replay's failure stands in the record already */
+            gk_record_fail(work->record, GK_STAGE_RUN, GK_FAILURE_LAUNCH_ERROR, "%s", err->text);
+        }
+        return GK_OK;
     }
     return status == GK_OK && work->vendor_choice > 0 ? trial_device_ladder(work, err) : status;
 }
@@ -279,11 +274,38 @@ static struct work *kept_take(const struct gk_trial_bench *bench, const struct g
     return NULL;
 }
 
+static bool kept_any(const struct gk_trial_bench *bench)
+{
+    bool any = false;
+    for (uint32_t i = 0; bench->kept && i < GK_KEPT_MAX; i++) {
+        any = any || bench->kept->entries[i].work;
+    }
+    return any;
+}
+
+/* What was recorded over a scene that is gone can never run again, but holds its workspaces. */
+static void kept_sweep(const struct gk_trial_bench *bench)
+{
+    for (uint32_t i = 0; bench->kept && i < GK_KEPT_MAX; i++) {
+        struct work *work = bench->kept->entries[i].work;
+        if (work && !gk_scene_alive(bench->scenes, work->scene_id)) {
+            bench->kept->entries[i].work = NULL;
+            work_destroy(work);
+        }
+    }
+}
+
+/* Into a free place, else the one filled longest ago: a round whose order changes with every pass
+ * must not push out what it has not come to yet. */
 static void kept_put(const struct gk_trial_bench *bench, const struct gk_hash *key,
                      struct work *work)
 {
     struct gk_kept *kept = bench->kept;
-    uint32_t at = kept->next++ % GK_KEPT_MAX;
+    uint32_t at = 0;
+    while (at < GK_KEPT_MAX && kept->entries[at].work) {
+        at++;
+    }
+    at = at < GK_KEPT_MAX ? at : kept->next++ % GK_KEPT_MAX;
     work_destroy(kept->entries[at].work);
     kept->entries[at].key = *key;
     kept->entries[at].work = work;
@@ -382,14 +404,12 @@ static enum gk_status run_steps(struct work *work, struct gk_err *err)
     return status;
 }
 
-enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_trial *trial,
-                            struct gk_record *record_out, struct gk_err *err)
+static enum gk_status attempt(const struct gk_trial_bench *bench, const struct gk_trial *trial,
+                              struct gk_record *record_out, struct gk_err *err)
 {
-    struct gk_err own = {0};
     bool keeps = trial->keep && bench->kept && bench->scenes;
     struct work *work = keeps && trial->measure_only ? kept_take(bench, trial->keep) : NULL;
     work = work ? work : calloc(1, sizeof *work);
-    err = err ? err : &own;
     if (!work) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
@@ -406,6 +426,26 @@ enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_
         kept_put(bench, trial->keep, work);
     } else {
         work_destroy(work);
+    }
+    kept_sweep(bench);
+    return status;
+}
+
+enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_trial *trial,
+                            struct gk_record *record_out, struct gk_err *err)
+{
+    struct gk_err own = {0};
+    err = err ? err : &own;
+    enum gk_status status = attempt(bench, trial, record_out, err);
+    bool no_room =
+        record_out->failure == GK_FAILURE_MEMORY || record_out->failure == GK_FAILURE_REFERENCE;
+    if (status == GK_OK && no_room && kept_any(bench) &&
+        bench->device->ops->health(bench->device, NULL) == GK_OK) {
+        /* What is kept of an earlier round is no reason to fail a candidate. */
+        gk_kept_clear(bench);
+        gk_record_fini(record_out);
+        gk_record_init(record_out);
+        status = attempt(bench, trial, record_out, err);
     }
     return status;
 }

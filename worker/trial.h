@@ -69,8 +69,5 @@ enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_
 void gk_trial_facts(const struct gk_plan *plan, const struct gk_compile_output *const *codes,
                     const struct gk_device_props *dev, struct gk_kernel_facts *facts_out,
                     struct gk_record *record);
-/* Thread instructions that a problem is expected to take on an emulated device, reference included:
- * what is compared with dev.work_limit before anything runs. */
-double gk_trial_work(double flops);
 
 #endif

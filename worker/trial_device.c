@@ -231,13 +231,16 @@ static enum gk_status references(struct work *work, const struct climb *climb, s
 
 /* How long a candidate may take before the device counts as hung: two seconds more than a thousand
  * times what the memory and the tensor cores need at least. What is slower is of no use. */
-#define PATIENCE_MIN_MS   2000
-#define PATIENCE_OF_FLOOR 1000
-#define PATIENCE_MAX_MS   60000
+#define PATIENCE_MIN_MS      2000
+#define PATIENCE_OF_FLOOR    1000
+#define PATIENCE_OF_EXPECTED 4 /* of what such a piece of work took before */
+#define PATIENCE_MAX_MS      60000
 
-static void set_patience(const struct work *work)
+void trial_set_patience(const struct work *work, double expected_ns)
 {
-    double ms = PATIENCE_MIN_MS + trial_floor_ns(work) * PATIENCE_OF_FLOOR / 1e6;
+    double ms =
+        PATIENCE_MIN_MS +
+        (trial_floor_ns(work) * PATIENCE_OF_FLOOR + expected_ns * PATIENCE_OF_EXPECTED) / 1e6;
     if (work->bench->device->ops->patience) {
         work->bench->device->ops->patience(work->bench->device,
                                            ms < PATIENCE_MAX_MS ? (uint64_t)ms : PATIENCE_MAX_MS);
@@ -251,7 +254,7 @@ static enum gk_status go(struct work *work, const struct climb *climb, bool dirt
     if (status != GK_OK || trial_failed(work)) {
         return status;
     }
-    set_patience(work);
+    trial_set_patience(work, 0);
     status = gk_scene_reset(work->scene, err);
     for (uint32_t i = 0; i < climb->count && status == GK_OK && !trial_failed(work); i++) {
         status = dirty ? GK_OK : reset_workspaces(work, !work->started, err);
@@ -262,6 +265,10 @@ static enum gk_status go(struct work *work, const struct climb *climb, bool dirt
         if (status == GK_OK && !trial_failed(work) && i + 1 < climb->count) {
             status = audit_between(work, err);
         }
+    }
+    if (status == GK_OK && trial_failed(work)) {
+        /* Nobody has looked around yet. A lost device refuses, and nobody comes after this one. */
+        (void)gk_scene_clean(work->scene, NULL);
     }
     if (status != GK_OK || trial_failed(work)) {
         return status;

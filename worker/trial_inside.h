@@ -57,6 +57,9 @@ enum gk_status trial_host_measure(struct work *work, struct gk_err *err);
 enum gk_status trial_device_ladder(struct work *work, struct gk_err *err);
 /* After timing: the answer is still right, with whatever timing left in the workspaces. */
 enum gk_status trial_device_again(struct work *work, struct gk_err *err);
+/* How long the next piece of work is waited for. `expected_ns`: what it is known to take; 0: one
+ * launch of a candidate, which nobody has seen yet. */
+void trial_set_patience(const struct work *work, double expected_ns);
 /* Everything that the pipeline enqueues once, on the buffers of `slot`. */
 enum gk_status trial_issue(struct work *work, uint32_t slot, struct gk_err *err);
 enum gk_status trial_device_measure(struct work *work, struct gk_err *err);

@@ -95,7 +95,12 @@ static enum gk_status replay(struct work *work, double *ns_out, struct gk_err *e
     enum gk_status status =
         report ? gk_scene_restore(work->scene, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
+        /* One launch of a slow candidate is within patience, fifty of them are not. */
+        trial_set_patience(work, work->estimate_ns * work->launches);
         status = device->ops->replay(device, work->graph, report, err);
+    }
+    if (status == GK_OK && !(report->ns > 0)) {
+        status = gk_fail(err, GK_RANGE, "a replay of %g ns; more than 0 is allowed", report->ns);
     }
     if (status == GK_OK) {
         work->record->gpu_measure_ns += report->ns;

@@ -310,6 +310,8 @@ static void mistakes_on_device(void **state)
         {"misaligned", GK_FAILURE_MISALIGNED, "add_some.cu"},
         {"input", GK_FAILURE_INPUT_CHANGED, "input a changed: 4 bytes, first at byte"},
         {"dirty", GK_FAILURE_WORKSPACE, "flags"},
+        /* Told by the workspace, before anybody looks at the inputs. */
+        {"dirty_input", GK_FAILURE_WORKSPACE, "flags"},
         {"trap", GK_FAILURE_TRAP, "add_some"},
     };
     (void)state;
@@ -376,6 +378,196 @@ static void passes_on_device(void **state)
     keeps = measure_only = false;
 }
 
+/* ------------------------------------------------------------------ a device that is pressed */
+
+#define BLOCKS_MAX 256
+
+/* The emulated device behind a table that counts, is short of memory, or is slow. */
+static struct {
+    const struct gk_device_ops *real;
+    struct gk_device_ops ops;
+    struct {
+        uint64_t address, bytes;
+    } blocks[BLOCKS_MAX];
+    uint64_t used, most;
+    uint32_t graphs; /* alive */
+    bool tight;      /* nothing is left while a recording is alive */
+    bool recording, impatient;
+    double launch_ns; /* of every launch; 0: what the model says */
+    uint32_t recorded;
+    uint64_t patience_ms;
+} pressed;
+
+static enum gk_status pressed_alloc(struct gk_device *dev, const char *name, uint64_t bytes,
+                                    uint64_t align, uint64_t *address_out, struct gk_err *err)
+{
+    if (pressed.tight && pressed.graphs > 0) {
+        return gk_fail(err, GK_LIMIT, "no memory for %s", name);
+    }
+    enum gk_status status = pressed.real->alloc(dev, name, bytes, align, address_out, err);
+    for (uint32_t i = 0; status == GK_OK && i < BLOCKS_MAX; i++) {
+        if (pressed.blocks[i].address == 0) {
+            pressed.blocks[i].address = *address_out;
+            pressed.blocks[i].bytes = bytes;
+            pressed.used += bytes;
+            pressed.most = pressed.used > pressed.most ? pressed.used : pressed.most;
+            break;
+        }
+    }
+    return status;
+}
+
+static enum gk_status pressed_release(struct gk_device *dev, uint64_t address, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
+        if (pressed.blocks[i].address == address) {
+            pressed.used -= pressed.blocks[i].bytes;
+            pressed.blocks[i].address = 0;
+        }
+    }
+    return pressed.real->release(dev, address, err);
+}
+
+static void pressed_patience(struct gk_device *dev, uint64_t ms)
+{
+    (void)dev;
+    pressed.patience_ms = ms;
+}
+
+static void wait_for(double ns, struct gk_device_report *report)
+{
+    report->ns = ns;
+    pressed.impatient = pressed.impatient || ns / 1e6 > (double)pressed.patience_ms;
+}
+
+static enum gk_status pressed_launch(struct gk_device *dev, struct gk_device_kernel *kernel,
+                                     const struct gk_device_launch *launch,
+                                     struct gk_device_report *report_out, struct gk_err *err)
+{
+    enum gk_status status = pressed.real->launch(dev, kernel, launch, report_out, err);
+    if (pressed.recording) {
+        pressed.recorded++;
+    } else if (status == GK_OK && pressed.launch_ns > 0) {
+        wait_for(pressed.launch_ns, report_out);
+    }
+    return status;
+}
+
+static enum gk_status pressed_begin(struct gk_device *dev, struct gk_err *err)
+{
+    pressed.recording = true;
+    pressed.recorded = 0;
+    return pressed.real->record_begin(dev, err);
+}
+
+static enum gk_status pressed_end(struct gk_device *dev, struct gk_device_graph **graph_out,
+                                  struct gk_err *err)
+{
+    enum gk_status status = pressed.real->record_end(dev, graph_out, err);
+    pressed.recording = false;
+    pressed.graphs += status == GK_OK;
+    return status;
+}
+
+static void pressed_graph_free(struct gk_device *dev, struct gk_device_graph *graph)
+{
+    pressed.graphs--;
+    pressed.real->graph_free(dev, graph);
+}
+
+static enum gk_status pressed_replay(struct gk_device *dev, struct gk_device_graph *graph,
+                                     struct gk_device_report *report_out, struct gk_err *err)
+{
+    enum gk_status status = pressed.real->replay(dev, graph, report_out, err);
+    if (status == GK_OK && pressed.launch_ns > 0) {
+        wait_for(pressed.launch_ns * pressed.recorded, report_out);
+    }
+    return status;
+}
+
+static int press(void **state)
+{
+    (void)state;
+    memset(&pressed, 0, sizeof pressed);
+    pressed.patience_ms = 10000; /* as a device begins */
+    pressed.real = device->ops;
+    pressed.ops = *device->ops;
+    pressed.ops.alloc = pressed_alloc;
+    pressed.ops.release = pressed_release;
+    pressed.ops.launch = pressed_launch;
+    pressed.ops.record_begin = pressed_begin;
+    pressed.ops.record_end = pressed_end;
+    pressed.ops.graph_free = pressed_graph_free;
+    pressed.ops.replay = pressed_replay;
+    pressed.ops.patience = pressed_patience;
+    gk_kept_clear(&bench);
+    device->ops = &pressed.ops;
+    return 0;
+}
+
+static int release_pressure(void **state)
+{
+    (void)state;
+    gk_kept_clear(&bench);
+    bench.scenes = scenes;
+    keeps = false;
+    device->ops = pressed.real;
+    return 0;
+}
+
+/* Memory that is kept for passes to come fails nobody's trial. */
+static void kept_makes_room(void **state)
+{
+    struct gk_record record;
+    (void)state;
+    keep = gk_hash_text("a config of the round before");
+    keeps = true;
+    run(added, "add{\"n\":500}", NULL, GK_INPUT_SETS_ALL, &record);
+    expect_done(&record, 6);
+    assert_int_equal(pressed.graphs, 1);
+    keeps = false;
+    pressed.tight = true;
+    run(added, "add{\"n\":501}", NULL, 0, &record);
+    expect_done(&record, 2);
+    assert_int_equal(pressed.graphs, 0);
+}
+
+/* Scenes stay within their bound with the references that come after they were made, and what was
+ * recorded over one that had to go goes with it. */
+static void scenes_stay_within_their_bound(void **state)
+{
+    const uint64_t bound = 8600000; /* two of 3.6 MB; the third has to push one out */
+    char problem[64];
+    struct gk_record record;
+    (void)state;
+    bench.scenes = gk_scenes_create(device, inspector, bound);
+    assert_non_null(bench.scenes);
+    keeps = true;
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(problem, sizeof problem, "add{\"n\":%d}", 20000 + i);
+        keep = gk_hash_text(problem);
+        run(added, problem, NULL, GK_INPUT_SETS_ALL, &record);
+        expect_done(&record, 6);
+    }
+    print_message("%llu bytes at most\n", (unsigned long long)pressed.most);
+    assert_true(pressed.most > bound / 2 && pressed.most < bound + 200000);
+    assert_int_equal(pressed.graphs, 2);
+    gk_kept_clear(&bench);
+    gk_scenes_destroy(bench.scenes);
+}
+
+/* A tenth of a second a launch, fifty of them a replay: slow, but not hung. */
+static void slow_is_not_hung(void **state)
+{
+    struct gk_record record;
+    (void)state;
+    pressed.launch_ns = 1e8;
+    run(added, "add{\"n\":502}", NULL, 0, &record);
+    assert_true(record.time_ns > 0.99e8 && record.time_ns < 1.01e8);
+    expect_done(&record, 2);
+    assert_false(pressed.impatient);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +587,9 @@ int main(void)
         cmocka_unit_test(mistakes_on_device),
         cmocka_unit_test(passes_on_device),
         cmocka_unit_test(alignment_of_slots),
+        cmocka_unit_test_setup_teardown(kept_makes_room, press, release_pressure),
+        cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press, release_pressure),
+        cmocka_unit_test_setup_teardown(slow_is_not_hung, press, release_pressure),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     failed += cmocka_run_group_tests(on_device, set_up_scenes, tear_down);

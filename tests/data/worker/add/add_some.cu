@@ -88,6 +88,11 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
     if (i == 5) {
         sum = sum / 0.0f * 0.0f;
     }
+#elif GK_BUG == GK_BUG_DIRTY_INPUT
+    if (i == n - 1) {
+        flags[7] = 1;
+        ((Element *)a)[i] = element(5.0f);
+    }
 #elif GK_BUG == GK_BUG_UNWRITTEN
     sum += scratch[i % 64];
 #endif
