@@ -37,7 +37,8 @@ static const char help[] =
     "\n"
     "environment: GKTUNE_NVRTC (the library, or a folder that holds it: of a toolkit or of a\n"
     "Python package), CUDA_HOME, VIRTUAL_ENV; GKTUNE_CUDA, GKTUNE_NVML (the driver's libraries,\n"
-    "where they are not the system's); GKTUNE_BWRAP (bubblewrap's path, empty: no sandbox)\n";
+    "where they are not the system's), GKTUNE_CUBLASLT (the vendor's library or its folder);\n"
+    "GKTUNE_BWRAP (bubblewrap's path, empty: no sandbox)\n";
 
 struct arguments {
     struct gk_worker_options options;
