@@ -372,7 +372,7 @@ static struct gk_hash key_of(const struct gk_plan *plan, const struct gk_problem
  * are soon more than everything else. */
 static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *plan)
 {
-    uint32_t slots = scene->slots + (scene->has_exact ? 1 : 0);
+    uint32_t slots = scene->slots + 1;
     uint32_t sets =
         (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS) + (scene->has_exact ? 1 : 0);
     uint64_t bytes = slots * scene->slot_bytes;
