@@ -94,9 +94,9 @@ struct Config {
     static constexpr u32 kRegistersOfBlock = 65536;
     // Addresses, counters, and what the epilogue holds: biases are kept for all blocks of rows,
     // an activation is computed for many sums at once. Adding parts of K has many loads under way.
-    static constexpr u32 kOtherRegisters = kSplits > 1                                     ? 128
-                                           : kActivation == Activation::kNone && !kHasBias ? 40
-                                                                                           : 64;
+    static constexpr bool kPlainEpilogue = kActivation == Activation::kNone && !kHasBias;
+    static constexpr u32 kOtherRegisters = kSplits > 1 ? (kPlainEpilogue ? 128 : 144)
+                                                       : (kPlainEpilogue ? 40 : 64);
     static constexpr u32 kSharedMax = 232448;
 
     static_assert(sizeof(Element) == 2 && sizeof(Output) == 2, "16-bit operands and results");
