@@ -536,7 +536,7 @@ static void kept_makes_room(void **state)
  * recorded over one that had to go goes with it. */
 static void scenes_stay_within_their_bound(void **state)
 {
-    const uint64_t bound = 8600000; /* two of 3.6 MB; the third has to push one out */
+    const uint64_t bound = 1750000; /* two of 0.73 MB; the third has to push one out */
     char problem[64];
     struct gk_record record;
     (void)state;
@@ -544,13 +544,13 @@ static void scenes_stay_within_their_bound(void **state)
     assert_non_null(bench.scenes);
     keeps = true;
     for (int i = 0; i < 3; i++) {
-        (void)snprintf(problem, sizeof problem, "add{\"n\":%d}", 20000 + i);
+        (void)snprintf(problem, sizeof problem, "add{\"n\":%d}", 4000 + i);
         keep = gk_hash_text(problem);
         run(added, problem, NULL, GK_INPUT_SETS_ALL, &record);
         expect_done(&record, 6);
     }
     print_message("%llu bytes at most\n", (unsigned long long)pressed.most);
-    assert_true(pressed.most > bound / 2 && pressed.most < bound + 200000);
+    assert_true(pressed.most > bound / 2 && pressed.most < bound + 40000);
     assert_int_equal(pressed.graphs, 2);
     gk_kept_clear(&bench);
     gk_scenes_destroy(bench.scenes);
