@@ -96,22 +96,3 @@ enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_o
     }
     return status;
 }
-
-struct gk_json *gk_gpus_row(const char *exe_dir, const char *name)
-{
-    char why[256];
-    const struct gk_json *devices = list_devices(exe_dir, why);
-    struct gk_json *row = NULL;
-    size_t count = gk_json_count(devices), index = index_of(devices, name);
-    if (index < count) {
-        const struct gk_json *device = gk_json_at(devices, index);
-        row = gk_json_new_object();
-        if (!row || !gk_json_set_string(row, "device", name) ||
-            !gk_json_set_string(row, "arch", gk_json_get_string(device, "arch", "")) ||
-            !gk_json_set_string(row, "gpu", gk_json_get_string(device, "gpu", ""))) {
-            gk_json_free(row);
-            row = NULL;
-        }
-    }
-    return row;
-}

@@ -16,8 +16,5 @@ uint32_t gk_gpus_all(const char *exe_dir, char names_out[][64], uint32_t max, ch
 /* "cuda", "cuda:N" or "cuda:GPU-<uuid>" to the name with the UUID, which workers report. */
 enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_out[64],
                             struct gk_err *err);
-/* {device, arch, gpu} of a device named with its UUID; NULL: it is gone, or out of memory. A submit
- * carries it, since no worker may have told the daemon of the device yet. */
-struct gk_json *gk_gpus_row(const char *exe_dir, const char *name);
 
 #endif

@@ -92,23 +92,6 @@ static enum gk_status read_devices(struct gk_request *request, const struct gk_c
     return GK_OK;
 }
 
-/* A GPU is named with what a daemon cannot know yet: its worker starts after the submit. */
-static enum gk_status describe_devices(struct gk_request *request, const struct gk_cli *cli,
-                                       struct gk_err *err)
-{
-    request->device_rows = gk_json_new_array();
-    for (uint32_t i = 0; i < request->device_count; i++) {
-        bool is_gpu = strncmp(request->devices[i], "cuda", 4) == 0;
-        struct gk_json *row = is_gpu ? gk_gpus_row(cli->exe_dir, request->devices[i])
-                                     : gk_json_new_string(request->devices[i]);
-        if (!row || !gk_json_push(request->device_rows, row)) {
-            return gk_fail(err, GK_MISSING, "device %s cannot be described any more",
-                           request->devices[i]);
-        }
-    }
-    return GK_OK;
-}
-
 static enum gk_status read_archs(struct gk_request *request, const struct gk_cli *cli,
                                  struct gk_err *err)
 {
@@ -252,9 +235,6 @@ enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, b
     if (status == GK_OK) {
         status = is_run ? read_devices(request, cli, err) : read_archs(request, cli, err);
     }
-    if (status == GK_OK && is_run) {
-        status = describe_devices(request, cli, err);
-    }
     if (status == GK_OK) {
         status = read_shapes(request, cli, err);
     }
@@ -273,7 +253,6 @@ enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, b
 void gk_request_fini(struct gk_request *request)
 {
     gk_json_free(request->archs);
-    gk_json_free(request->device_rows);
     gk_json_free(request->incumbents);
     gk_bundle_fini(&request->bundle);
     gk_shapes_fini(&request->shapes);
@@ -331,7 +310,7 @@ static struct gk_json *op_names(const struct gk_request *request)
 static struct gk_json *submit_body(const struct gk_request *request)
 {
     struct gk_json *body = gk_json_new_object(), *problems = gk_json_new_array(),
-                   *budget = gk_json_new_object();
+                   *budget = gk_json_new_object(), *devices = gk_json_new_array();
     unsigned char random[16];
     char id[2 * sizeof random + 1];
     gk_random_bytes(random, sizeof random);
@@ -340,6 +319,9 @@ static struct gk_json *submit_body(const struct gk_request *request)
     }
     for (uint32_t i = 0; i < request->shapes.count; i++) {
         (void)gk_json_push(problems, gk_json_new_string(request->shapes.problems[i].canonical));
+    }
+    for (uint32_t i = 0; i < request->device_count; i++) {
+        (void)gk_json_push(devices, gk_json_new_string(request->devices[i]));
     }
     (void)(request->budget.trials ? gk_json_set_int(budget, "trials", request->budget.trials)
                                   : gk_json_set_int(budget, "seconds", request->budget.seconds));
@@ -361,8 +343,10 @@ static struct gk_json *submit_body(const struct gk_request *request)
     if (request->incumbents) {
         (void)gk_json_set(body, "incumbents", gk_json_copy(request->incumbents));
     }
-    if (request->device_rows) {
-        (void)gk_json_set(body, "devices", gk_json_copy(request->device_rows));
+    if (request->device_count) {
+        (void)gk_json_set(body, "devices", devices);
+    } else {
+        gk_json_free(devices);
     }
     return body;
 }

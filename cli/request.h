@@ -19,7 +19,6 @@ struct gk_request {
     int64_t seed, priority;
     char devices[GK_DEVICES_MAX][64]; /* run: where, in full ("emu:sm_80"); submit: none */
     uint32_t device_count;
-    struct gk_json *device_rows; /* of them, as a submit carries them; NULL: none */
     struct gk_json *archs;      /* submit: list, or the text "all"; run: NULL */
     struct gk_json *incumbents; /* --from; NULL */
     bool fresh, wait;

@@ -189,21 +189,9 @@ static enum gk_status archs_of_devices(struct gk_core *core, struct submit *s,
                                        const struct gk_json *devices, struct gk_err *err)
 {
     for (size_t i = 0; i < gk_json_count(devices); i++) {
-        const struct gk_json *row = gk_json_at(devices, i);
-        const char *name = gk_json_string(row, gk_json_get_string(row, "device", ""));
+        const char *name = gk_json_string(gk_json_at(devices, i), "");
         struct gk_device_props props;
         bool found = false;
-        if (gk_json_is(row, GK_JSON_OBJECT)) { /* its worker is about to be started */
-            const char *arch = gk_json_get_string(row, "arch", "");
-            const char *gpu = gk_json_get_string(row, "gpu", "");
-            if (!*arch || strlen(arch) > 31 || !*gpu || strlen(gpu) > 63) {
-                return gk_fail(err, GK_INPUT,
-                               "device '%.64s': arch '%.40s' and gpu '%.70s'; 1 to 31 and 1 to 63 "
-                               "bytes are allowed",
-                               name, arch, gpu);
-            }
-            found = add_arch(s->archs, arch, gpu);
-        }
         if (strncmp(name, "emu:", 4) == 0 || strncmp(name, "mock:", 5) == 0) {
             enum gk_status status = gk_device_props_builtin(name, &props, err);
             if (status != GK_OK) {
