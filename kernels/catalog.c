@@ -484,11 +484,6 @@ const struct gk_op *gk_catalog_find(const struct gk_catalog *catalog, const char
     return NULL;
 }
 
-const char *gk_catalog_root(const struct gk_catalog *catalog)
-{
-    return catalog->root;
-}
-
 static const struct gk_op_fields *lookup_find(void *context, const char *op)
 {
     const struct gk_op *found = gk_catalog_find(context, op);

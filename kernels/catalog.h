@@ -274,7 +274,6 @@ void gk_catalog_destroy(struct gk_catalog *catalog);
 uint32_t gk_catalog_op_count(const struct gk_catalog *catalog);
 const struct gk_op *gk_catalog_op(const struct gk_catalog *catalog, uint32_t index);
 const struct gk_op *gk_catalog_find(const struct gk_catalog *catalog, const char *op);
-const char *gk_catalog_root(const struct gk_catalog *catalog);
 /* For gk_shapes_load. */
 struct gk_op_lookup gk_catalog_lookup(const struct gk_catalog *catalog);
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/measure.h"
 #include "worker/trial_inside.h"
 
 /* ------------------------------------------------------------------ one run */
@@ -208,47 +207,12 @@ enum gk_status trial_host_ladder(struct work *work, struct gk_err *err)
     return status;
 }
 
-/* The pipeline once more, on the buffers as the last verification left them. */
-static enum gk_status sample(void *context, double *ns_out, struct gk_err *err)
-{
-    struct work *work = context;
-    struct gk_run *run = calloc(1, sizeof *run);
-    if (!run) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    enum gk_status status =
-        gk_plan_run(work->bench->device, &work->plan, &work->loaded, &work->memory, run, err);
-    *ns_out = run->run_ns;
-    free(run);
-    return status;
-}
-
+/* Only modelled devices come here, and their time is deterministic: that of the verified run. */
 enum gk_status trial_host_measure(struct work *work, struct gk_err *err)
 {
-    const struct gk_measure_rule rule = {.few = 5,
-                                         .samples_max = 64,
-                                         .half_width = 0.005,
-                                         .best_ns = work->trial->best_ns,
-                                         .give_up = 2};
     struct gk_record *record = work->record;
+    (void)err;
     record->time_ns = record->samples_ns[0] = work->run.run_ns;
     record->sample_count = 1;
-    if (work->bench->device->props.modelled) {
-        return GK_OK; /* deterministic: the verified run's time says it all */
-    }
-    struct gk_measured *measured = calloc(1, sizeof *measured);
-    if (!measured) {
-        return gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    enum gk_status status = gk_measure(&rule, sample, work, measured, err);
-    if (status == GK_OK) {
-        memcpy(record->samples_ns, measured->samples_ns, sizeof record->samples_ns);
-        record->sample_count = measured->count;
-        record->time_ns = measured->median_ns;
-    } else if (status != GK_NOMEM) {
-        gk_record_fail(record, GK_STAGE_MEASURE, GK_FAILURE_UNSTABLE, "%s", err->text);
-        status = GK_OK;
-    }
-    free(measured);
-    return status;
+    return GK_OK;
 }
