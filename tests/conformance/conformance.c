@@ -129,23 +129,30 @@ static void read_directives(struct test_case *one)
     }
 }
 
-static enum gk_status load_headers(struct bench *bench, const char *folder, struct gk_err *err)
+/* The .cuh files of a folder, under the names that sources include: "gk/" before those of kernels.
+ */
+static enum gk_status load_headers(struct bench *bench, const char *folder, const char *prefix,
+                                   struct gk_err *err)
 {
     DIR *dir = opendir(folder);
     enum gk_status status = GK_OK;
 
     if (!dir) {
-        return gk_fail(err, GK_NOT_FOUND, "folder '%s' of the gk headers cannot be read", folder);
+        return gk_fail(err, GK_NOT_FOUND, "folder '%s' of headers cannot be read", folder);
     }
     for (struct dirent *entry = readdir(dir); entry && status == GK_OK; entry = readdir(dir)) {
         char path[1200], name[300];
         size_t size = 0;
 
-        if (!strstr(entry->d_name, ".cuh") || bench->header_count == HEADERS_MAX) {
+        if (!strstr(entry->d_name, ".cuh")) {
             continue;
         }
+        if (bench->header_count == HEADERS_MAX) {
+            status = gk_fail(err, GK_LIMIT, "more than %u headers", HEADERS_MAX);
+            break;
+        }
         (void)snprintf(path, sizeof(path), "%.900s/%.200s", folder, entry->d_name);
-        (void)snprintf(name, sizeof(name), "gk/%s", entry->d_name);
+        (void)snprintf(name, sizeof(name), "%s%.200s", prefix, entry->d_name);
         status = gk_file_load(path, SOURCE_MAX, (char **)&bench->headers[bench->header_count].text,
                               &size, err);
         bench->headers[bench->header_count].name = gk_strdup(name);
@@ -367,6 +374,7 @@ static enum gk_status run_all(struct bench *bench, const struct options *options
 {
     char *files[CASES_MAX];
     uint32_t count = 0;
+    enum gk_status status = GK_OK;
     DIR *dir = opendir(options->cases);
 
     if (!dir) {
@@ -375,20 +383,27 @@ static enum gk_status run_all(struct bench *bench, const struct options *options
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
         size_t size = strlen(entry->d_name);
 
-        if (size > 3 && strcmp(entry->d_name + size - 3, ".cu") == 0 && count < CASES_MAX &&
-            wanted(options, entry->d_name)) {
-            files[count] = gk_strdup(entry->d_name);
-            count += files[count] != NULL;
+        if (size <= 3 || strcmp(entry->d_name + size - 3, ".cu") != 0 ||
+            !wanted(options, entry->d_name)) {
+            continue;
         }
+        files[count] = count < CASES_MAX - 1 ? gk_strdup(entry->d_name) : NULL;
+        if (!files[count]) { /* a case that is silently left out would count as passed */
+            status = gk_fail(err, GK_LIMIT, "more than %u cases, or out of memory", CASES_MAX - 1);
+            break;
+        }
+        count++;
     }
     (void)closedir(dir);
     qsort(files, count, sizeof(files[0]), by_name);
     for (uint32_t i = 0; i < count; i++) {
-        run_case(bench, options->cases, files[i]);
-        (void)fflush(stdout);
+        if (status == GK_OK) {
+            run_case(bench, options->cases, files[i]);
+            (void)fflush(stdout);
+        }
         free(files[i]);
     }
-    return GK_OK;
+    return status;
 }
 
 static enum gk_status prepare(struct bench *bench, const struct options *options,
@@ -399,7 +414,8 @@ static enum gk_status prepare(struct bench *bench, const struct options *options
     enum gk_status status = gk_device_open(options->device, &bench->device, err);
 
     status = status == GK_OK ? gk_compiler_open(&places, &bench->compiler, err) : status;
-    status = status == GK_OK ? load_headers(bench, options->include, err) : status;
+    status = status == GK_OK ? load_headers(bench, options->include, "gk/", err) : status;
+    status = status == GK_OK ? load_headers(bench, options->cases, "", err) : status;
     status = status == GK_OK ? bench->device->ops->alloc(bench->device, "in", IN_WORDS * 4, 256,
                                                          &bench->in, err)
                              : status;

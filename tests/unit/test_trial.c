@@ -187,13 +187,33 @@ static void right_gemm(void **state)
     expect_done(&record, 1);
 }
 
+struct mistake {
+    const char *bug;
+    enum gk_failure failure;
+    const char *text; /* part of the message */
+};
+
+/* Each mistake gets its name, and the config behind it meets a clean device. */
+static void expect_mistakes(const struct mistake *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct gk_record record;
+        char text[128];
+        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", cases[i].bug);
+        run(added, "add{\"n\":500}", text, 0, &record);
+        print_message("%s: %s: %s\n", cases[i].bug, gk_failure_name(record.failure),
+                      record.message ? record.message : "-");
+        assert_int_equal(record.failure, cases[i].failure);
+        assert_non_null(strstr(record.message, cases[i].text));
+        gk_record_fini(&record);
+        run(added, "add{\"n\":500}", "add_some{\"BLOCK\":128,\"BUG\":\"none\"}", 0, &record);
+        expect_done(&record, 2);
+    }
+}
+
 static void mistakes(void **state)
 {
-    static const struct {
-        const char *bug;
-        enum gk_failure failure;
-        const char *text; /* part of the message */
-    } cases[] = {
+    static const struct mistake cases[] = {
         {"off_by_one", GK_FAILURE_WRONG, "1 of 500 elements are outside the bound"},
         {"wrong_place", GK_FAILURE_WRONG, "at [1]"},
         {"never_written", GK_FAILURE_NEVER_WRITTEN, "first at [499]"},
@@ -206,17 +226,7 @@ static void mistakes(void **state)
         {"trap", GK_FAILURE_TRAP, "add_some"},
     };
     (void)state;
-    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
-        struct gk_record record;
-        char text[128];
-        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", cases[i].bug);
-        run(added, "add{\"n\":500}", text, 0, &record);
-        print_message("%s: %s: %s\n", cases[i].bug, gk_failure_name(record.failure),
-                      record.message ? record.message : "-");
-        assert_int_equal(record.failure, cases[i].failure);
-        assert_non_null(strstr(record.message, cases[i].text));
-        gk_record_fini(&record);
-    }
+    expect_mistakes(cases, GK_ARRAY_COUNT(cases));
 }
 
 static void endless_loops(void **state)
@@ -297,11 +307,7 @@ static void right_on_device(void **state)
 
 static void mistakes_on_device(void **state)
 {
-    static const struct {
-        const char *bug;
-        enum gk_failure failure;
-        const char *text; /* part of the message */
-    } cases[] = {
+    static const struct mistake cases[] = {
         {"off_by_one", GK_FAILURE_WRONG, "1 of 500 elements are outside the bound"},
         {"wrong_place", GK_FAILURE_WRONG, "at [1]"},
         {"never_written", GK_FAILURE_NEVER_WRITTEN, "first at [499]"},
@@ -315,20 +321,7 @@ static void mistakes_on_device(void **state)
         {"trap", GK_FAILURE_TRAP, "add_some"},
     };
     (void)state;
-    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
-        struct gk_record record;
-        char text[128];
-        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", cases[i].bug);
-        run(added, "add{\"n\":500}", text, 0, &record);
-        print_message("%s: %s: %s\n", cases[i].bug, gk_failure_name(record.failure),
-                      record.message ? record.message : "-");
-        assert_int_equal(record.failure, cases[i].failure);
-        assert_non_null(strstr(record.message, cases[i].text));
-        gk_record_fini(&record);
-        /* The next one meets a clean scene. */
-        run(added, "add{\"n\":500}", "add_some{\"BLOCK\":128,\"BUG\":\"none\"}", 0, &record);
-        expect_done(&record, 2);
-    }
+    expect_mistakes(cases, GK_ARRAY_COUNT(cases));
 }
 
 /* Timed where an allocator puts tensors; verified once at the alignment that was promised, no
