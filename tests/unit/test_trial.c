@@ -4,6 +4,7 @@
  */
 #include "worker/trial.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <cmocka.h>
 
 #include "worker/compile_job.h"
-#include "worker/scene.h"
+#include "worker/trial_inside.h"
 
 static struct gk_compiler *compiler;
 static struct gk_device *device;
@@ -354,6 +355,33 @@ static void alignment_of_slots(void **state)
     gk_problem_fini(&problem);
 }
 
+static double floor_of(const char *problem_text)
+{
+    struct gk_problem problem = {0};
+    struct gk_err err = {0};
+    const struct gk_op *op = gk_catalog_op(gemms, 0);
+    struct work *work = calloc(1, sizeof *work);
+    assert_non_null(work);
+    work->bench = &bench;
+    need(gk_problem_from_text(&op->fields, problem_text, &problem, &err), &err);
+    need(gk_plan_reference(op, &problem, &device->props, &work->plan, &err), &err);
+    double ns = trial_floor_ns(work);
+    gk_plan_fini(&work->plan);
+    gk_problem_fini(&problem);
+    free(work);
+    return ns;
+}
+
+/* A good kernel of 8-bit operands must not count as faster than possible. */
+static void floor_of_eight_bits(void **state)
+{
+    double wide = floor_of("gemm{\"K\":512,\"M\":512,\"N\":512}");
+    double narrow = floor_of("gemm{\"K\":512,\"M\":512,\"N\":512,\"dtype\":\"e4m3\"}");
+    (void)state;
+    assert_true(wide > 0);
+    assert_true(fabs(narrow / wide - 0.5) < 1e-9);
+}
+
 /* What was loaded and recorded for a final round's first pass serves the next. */
 static void passes_on_device(void **state)
 {
@@ -580,6 +608,7 @@ int main(void)
         cmocka_unit_test(mistakes_on_device),
         cmocka_unit_test(passes_on_device),
         cmocka_unit_test(alignment_of_slots),
+        cmocka_unit_test(floor_of_eight_bits),
         cmocka_unit_test_setup_teardown(kept_makes_room, press, release_pressure),
         cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press, release_pressure),
         cmocka_unit_test_setup_teardown(slow_is_not_hung, press, release_pressure),
