@@ -10,7 +10,7 @@
  * A case is a file NAME.cu whose first lines are directives:
  *   // case: target=90 grid=1 block=128 cluster=1 smem=0 out=1024      target: the least sm; out:
  * words
- *   // map: in|out TYPE dims=a,b box=c,d swizzle=128 [nan] [offset=BYTES]
+ *   // map: in|out TYPE dims=a,b box=c,d [steps=1,2] [swizzle=128] [nan] [offset=BYTES]
  * and whose kernel is k(const unsigned *in, unsigned *out, map ...). `in` holds 16384 mixed words,
  * `out` zeros. Maps are packed: each stride is the extent before it, rounded up to 16 bytes.
  */
@@ -83,19 +83,23 @@ static uint32_t list_of(const char *line, const char *key, uint64_t *to)
 static void read_map(struct test_case *one, const char *line)
 {
     struct gk_device_map *map = &one->maps[one->map_count];
-    uint64_t box[5] = {0}, bytes;
+    uint64_t box[5] = {0}, steps[5] = {1, 1, 1, 1, 1}, bytes;
 
     if (one->map_count == GK_ARRAY_COUNT(one->maps)) {
         return;
     }
-    *map = (struct gk_device_map){.dtype = strstr(line, " f32 ") ? GK_F32 : GK_BF16};
+    *map = (struct gk_device_map){.dtype = strstr(line, " f32 ")   ? GK_F32
+                                           : strstr(line, " f16 ") ? GK_F16
+                                           : strstr(line, " u32 ") ? GK_U32
+                                                                   : GK_BF16};
     bytes = gk_dtype_bytes(map->dtype);
     map->rank = list_of(line, "dims=", map->dims);
     (void)list_of(line, "box=", box);
+    (void)list_of(line, "steps=", steps);
     map->strides[0] = bytes;
     for (uint32_t i = 0; i < map->rank; i++) {
         map->box[i] = (uint32_t)box[i];
-        map->element_strides[i] = 1;
+        map->element_strides[i] = (uint32_t)steps[i];
         if (i) {
             map->strides[i] = (map->strides[i - 1] * map->dims[i - 1] + 15) / 16 * 16;
         }
@@ -362,7 +366,9 @@ static int by_name(const void *a, const void *b)
 static bool wanted(const struct options *options, const char *file)
 {
     for (int i = 0; i < options->name_count; i++) {
-        if (strncmp(options->names[i], file, strlen(file) - 3) == 0) {
+        size_t size = strlen(file) - 3;
+
+        if (strncmp(options->names[i], file, size) == 0 && !options->names[i][size]) {
             return true;
         }
     }
