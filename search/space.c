@@ -29,6 +29,7 @@ struct gk_space {
     const struct gk_space_def *def;
     uint32_t count;
     uint64_t raw;
+    bool listed; /* the legal ones were given; no rule says why another is not */
     struct kept_tree trees[GK_TREES_MAX];
 };
 
@@ -274,6 +275,61 @@ out:
     return status;
 }
 
+static enum gk_status keep_listed(struct gk_space *space, const uint8_t *digits, uint32_t count,
+                                  struct gk_err *err)
+{
+    const struct gk_tree *tree = &space->def->trees[0];
+    struct keeping keeping = {space, &space->trees[0], tree->param_count};
+    plan_packing(&space->trees[0], tree);
+    space->raw = 1;
+    for (uint32_t i = 0; i < tree->param_count; i++) {
+        space->raw = saturate_mul(space->raw, tree->params[i].value_count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *one = digits + (size_t)i * GK_PARAMS_MAX;
+        for (uint32_t k = 0; k < tree->param_count; k++) {
+            if (one[k] >= tree->params[k].value_count) {
+                return gk_fail(err, GK_INPUT, "config %u: value %u of parameter %s, which has %u",
+                               i, one[k], tree->params[k].name, tree->params[k].value_count);
+            }
+        }
+        if (i && memcmp(one - GK_PARAMS_MAX, one, tree->param_count) >= 0) {
+            return gk_fail(err, GK_INPUT, "config %u does not come behind config %u", i, i - 1);
+        }
+        enum gk_status status = keep(&keeping, one, err);
+        if (status != GK_OK) {
+            return status;
+        }
+    }
+    give_back_slack(&space->trees[0]);
+    return GK_OK;
+}
+
+enum gk_status gk_space_create_listed(const struct gk_space_def *def, const uint8_t *digits,
+                                      uint32_t count, struct gk_space **space_out,
+                                      struct gk_err *err)
+{
+    if (def->tree_count != 1 || !count || def->trees[0].param_count > GK_PARAMS_MAX) {
+        return gk_fail(err, GK_INPUT,
+                       "a list of %u configs over %u trees: one tree of at most %u parameters and "
+                       "at least one config are needed",
+                       count, def->tree_count, GK_PARAMS_MAX);
+    }
+    struct gk_space *space = calloc(1, sizeof *space);
+    if (!space) {
+        return gk_fail(err, GK_NOMEM, "no memory for a space");
+    }
+    space->def = def;
+    space->listed = true;
+    enum gk_status status = keep_listed(space, digits, count, err);
+    if (status != GK_OK) {
+        gk_space_destroy(space);
+        return status;
+    }
+    *space_out = space;
+    return GK_OK;
+}
+
 void gk_space_destroy(struct gk_space *space)
 {
     if (!space) {
@@ -433,6 +489,10 @@ enum gk_status gk_space_find(const struct gk_space *space, const struct gk_confi
             return GK_OK;
         }
         break;
+    }
+    if (space->listed) {
+        return gk_fail(err, GK_NOT_FOUND, "%s: the config is not among the %u that were recorded",
+                       config->template_name, space->count);
     }
     enum gk_status status = gk_space_why(space->def, config, NULL, err);
     GK_ASSERT(status != GK_OK); /* the walk and the judge of one point would disagree */

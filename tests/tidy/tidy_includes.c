@@ -44,6 +44,7 @@ static const struct arrow fences[] = {
     {"worker/session", "uv.h"},
     {"db/", "sqlite3.h"},
     {"db/", "zlib.h"},
+    {"search/replay_inflate.c", "zlib.h"},
     {"worker/cuda/", "cuda.h"},
     {"worker/cuda/", "cublasLt.h"},
     {"worker/compiler.c", "nvrtc.h"},

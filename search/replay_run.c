@@ -1,0 +1,173 @@
+/* One run over a recorded space. See replay_run.h. */
+#include "search/replay_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CREDIT_MAX 4096u
+
+struct run {
+    const struct gk_recording *recording;
+    const struct gk_strategy_ops *ops;
+    const struct gk_replay_plan *plan;
+    struct gk_strategy *strategy;
+    uint8_t *asked; /* one bit a row */
+    double *drawn;  /* samples of one evaluation */
+    bool any;
+    double told_best_ns;
+    struct gk_replay_trace trace;
+};
+
+void gk_replay_trace_fini(struct gk_replay_trace *trace)
+{
+    free(trace->steps);
+    memset(trace, 0, sizeof *trace);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The time that is told: recorded, or the median of samples drawn without replacement. A draw
+ * depends on seed and config alone, so every strategy of a seed meets the same luck. */
+static double told_time(struct run *run, uint32_t index)
+{
+    const struct gk_replay_row *row = &run->recording->rows[index];
+    const double *samples = run->recording->samples_ns + row->sample_first;
+    uint32_t count = run->plan->samples;
+    if (!count || !row->sample_count) {
+        return row->time_ns;
+    }
+    struct gk_prng prng;
+    gk_prng_init(&prng, run->plan->seed, (UINT64_C(1) << 40) + index);
+    count = count < row->sample_count ? count : row->sample_count;
+    memcpy(run->drawn, samples, row->sample_count * sizeof samples[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t other = i + (uint32_t)gk_prng_below(&prng, row->sample_count - i);
+        double kept = run->drawn[i];
+        run->drawn[i] = run->drawn[other];
+        run->drawn[other] = kept;
+    }
+    qsort(run->drawn, count, sizeof run->drawn[0], compare_doubles);
+    return (run->drawn[(count - 1) / 2] + run->drawn[count / 2]) / 2;
+}
+
+static enum gk_status add_step(struct gk_replay_trace *trace, double best_ns, struct gk_err *err)
+{
+    if (trace->count == trace->capacity) {
+        uint32_t capacity = trace->capacity * 2 + 16;
+        struct gk_replay_step *steps = realloc(trace->steps, capacity * sizeof steps[0]);
+        if (!steps) {
+            return gk_fail(err, GK_NOMEM, "no memory for a curve");
+        }
+        trace->steps = steps;
+        trace->capacity = capacity;
+    }
+    trace->steps[trace->count++] =
+        (struct gk_replay_step){trace->evals, trace->elapsed_ns, best_ns};
+    return GK_OK;
+}
+
+static enum gk_status evaluate(struct run *run, uint32_t index, struct gk_tell *tell_out,
+                               struct gk_err *err)
+{
+    const struct gk_recording *recording = run->recording;
+    const struct gk_replay_row *row = &recording->rows[index];
+    struct gk_tell tell = {
+        .index = index, .ok = row->outcome == GK_REPLAY_OK, .cost_ns = gk_replay_cost_ns(row)};
+    enum gk_status status = GK_OK;
+    tell.time_ns = tell.ok ? told_time(run, index) : 0;
+    run->trace.evals++;
+    run->trace.elapsed_ns += tell.cost_ns;
+    run->trace.failed += !tell.ok;
+    if (tell.ok && (!run->any || tell.time_ns < run->told_best_ns)) {
+        run->any = true;
+        run->told_best_ns = tell.time_ns;
+        status = add_step(&run->trace, row->time_ns, err);
+    }
+    *tell_out = tell;
+    return status;
+}
+
+static enum gk_status check_ask(struct run *run, uint32_t index, struct gk_err *err)
+{
+    if (index >= run->recording->count) {
+        return gk_fail(err, GK_INTERNAL, "strategy %s asked for config %u of %u", run->ops->name,
+                       index, run->recording->count);
+    }
+    if (run->asked[index / 8] >> index % 8 & 1) {
+        return gk_fail(err, GK_INTERNAL, "strategy %s asked twice for config %u", run->ops->name,
+                       index);
+    }
+    run->asked[index / 8] = (uint8_t)(run->asked[index / 8] | 1u << index % 8);
+    return GK_OK;
+}
+
+static bool is_met(const struct run *run)
+{
+    const struct gk_replay_trace *trace = &run->trace;
+    if (!run->plan->samples && run->any && run->told_best_ns <= run->recording->best_ns) {
+        return true; /* the rest of the curve is flat */
+    }
+    return trace->evals >= run->plan->evals && trace->elapsed_ns >= run->plan->time_ns;
+}
+
+static enum gk_status run_batch(struct run *run, bool *ended, struct gk_err *err)
+{
+    uint32_t indices[CREDIT_MAX], count = 0;
+    struct gk_tell tells[CREDIT_MAX];
+    enum gk_status status = run->ops->ask(run->strategy, run->plan->credit, indices, &count, err);
+    if (status == GK_END || (status == GK_OK && !count)) {
+        *ended = true;
+        return GK_OK;
+    }
+    for (uint32_t i = 0; status == GK_OK && i < count; i++) {
+        status = check_ask(run, indices[i], err);
+        if (status == GK_OK) {
+            status = evaluate(run, indices[i], &tells[i], err);
+        }
+    }
+    for (uint32_t i = 0; status == GK_OK && i < count; i++) {
+        run->ops->tell(run->strategy, &tells[i]);
+    }
+    return status;
+}
+
+enum gk_status gk_replay_run(const struct gk_recording *recording,
+                             const struct gk_strategy_ops *ops, const struct gk_replay_plan *plan,
+                             struct gk_replay_trace *trace_out, struct gk_err *err)
+{
+    struct run run = {.recording = recording, .ops = ops, .plan = plan};
+    struct gk_strategy_setup setup = {.space = recording->space,
+                                      .seed = plan->seed,
+                                      .budget_trials = plan->evals,
+                                      .hints = plan->hints,
+                                      .hint_count = plan->hint_count};
+    bool ended = false;
+    if (!plan->credit || plan->credit > CREDIT_MAX) {
+        return gk_fail(err, GK_INPUT, "credit %u: allowed are 1 to %u", plan->credit, CREDIT_MAX);
+    }
+    run.asked = calloc(recording->count / 8 + 1, 1);
+    run.drawn = calloc(GK_REPLAY_SAMPLES_MAX, sizeof run.drawn[0]);
+    enum gk_status status =
+        run.asked && run.drawn ? GK_OK : gk_fail(err, GK_NOMEM, "no memory for a run");
+    if (status == GK_OK) {
+        status = ops->create(&setup, &run.strategy, err);
+    }
+    while (status == GK_OK && !ended && !is_met(&run)) {
+        status = run_batch(&run, &ended, err);
+    }
+    if (run.strategy) {
+        ops->destroy(run.strategy);
+    }
+    free(run.asked);
+    free(run.drawn);
+    if (status != GK_OK) {
+        gk_replay_trace_fini(&run.trace);
+        return status;
+    }
+    *trace_out = run.trace;
+    return GK_OK;
+}
