@@ -20,8 +20,13 @@ void rig_init(struct rig *rig, const char *target)
 {
     struct gk_emu_options options = {.target = target};
 
+    rig_init_with(rig, &options);
+}
+
+void rig_init_with(struct rig *rig, const struct gk_emu_options *options)
+{
     *rig = (struct rig){.grid = {1, 1, 1}, .block = {32, 1, 1}, .registers = 32};
-    assert_ok(gk_emu_create(&options, &rig->emu, &rig->err), rig->err);
+    assert_ok(gk_emu_create(options, &rig->emu, &rig->err), rig->err);
 }
 
 void rig_fini(struct rig *rig)

@@ -19,6 +19,7 @@ struct rig {
 
 /* grid and block are 1 and 32 threads; set the fields for more. */
 void rig_init(struct rig *rig, const char *target);
+void rig_init_with(struct rig *rig, const struct gk_emu_options *options);
 void rig_fini(struct rig *rig);
 /* PTX text: a header is put before it unless it has one. */
 void rig_ptx(struct rig *rig, const char *text);

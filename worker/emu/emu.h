@@ -28,13 +28,13 @@ struct gk_emu;
 struct gk_emu_module;
 struct gk_emu_kernel; /* owned by its module */
 
-/* When the data of cp.async becomes visible in shared memory (its source is read at issue in all
- * cases), and in which order warps run and blocks are started: in reverse (LATE), in order (EARLY),
- * or as the seed and the number of the launch say (RANDOM), in turns of random length. */
+/* When the bytes of asynchronous copies move (cp.async, bulk and tensor copies, both directions:
+ * emu_flight.h), and in which order warps run and blocks are started: in order (EARLY), in reverse
+ * (LATE), or as the seed and the number of the launch say (RANDOM), in turns of random length. */
 enum gk_emu_schedule {
-    GK_EMU_LATE = 0,  /* at the wait that covers it: until then the bytes count as unwritten */
+    GK_EMU_LATE = 0,  /* when they are waited for, or nothing else can run */
     GK_EMU_EARLY = 1, /* at issue */
-    GK_EMU_RANDOM = 2 /* as LATE */
+    GK_EMU_RANDOM = 2 /* at any time between */
 };
 
 struct gk_emu_options {

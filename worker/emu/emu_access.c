@@ -178,6 +178,24 @@ static void touch_pages(struct emu_run *run, struct emu_alloc *alloc, uint64_t f
 
 /* ------------------------------------------------------------------ spaces */
 
+static inline bool watched(const struct emu_warp *warp, enum emu_space space)
+{
+    return !warp->run->order.off && (space == EMU_GLOBAL || space == EMU_SHARED);
+}
+
+/* A missing edge says more than the bytes that are missing because of it. */
+static int unwritten(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                     uint64_t address, uint32_t bytes, enum emu_access_kind kind,
+                     const struct emu_reach *access)
+{
+    if (watched(warp, access->space) &&
+        emu_order_access(warp, insn, 1u << lane, bytes, kind, access) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_UNWRITTEN, access->space, address, bytes,
+                            verb_of(kind));
+}
+
 static int check_lane_global(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
                              uint32_t bytes, enum emu_access_kind kind, struct emu_reach *access,
                              struct emu_alloc *alloc)
@@ -190,8 +208,7 @@ static int check_lane_global(struct emu_warp *warp, const struct emu_insn *insn,
     }
     if (!alloc->all_written) {
         if (kind & EMU_LOAD && !bits_all(alloc->written, offset, bytes)) {
-            return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_UNWRITTEN, access->space,
-                                    access->address[lane], bytes, verb_of(kind));
+            return unwritten(warp, insn, lane, access->address[lane], bytes, kind, access);
         }
         if (kind & EMU_STORE) {
             bits_put(alloc->written, offset, bytes);
@@ -285,8 +302,7 @@ static int access_shared(struct emu_warp *warp, const struct emu_insn *insn, uin
                                     verb_of(kind));
         }
         if (kind & EMU_LOAD && !bits_all(block->shared_written, at, bytes)) {
-            return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_UNWRITTEN, EMU_SHARED, at, bytes,
-                                    verb_of(kind));
+            return unwritten(warp, insn, lane, at, bytes, kind, access);
         }
         if (kind & EMU_STORE) {
             bits_put(block->shared_written, at, bytes);
@@ -357,11 +373,6 @@ static int access_in(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     default:
         return access_global(warp, insn, mask, bytes, kind, access);
     }
-}
-
-static inline bool watched(const struct emu_warp *warp, enum emu_space space)
-{
-    return !warp->run->order.off && (space == EMU_GLOBAL || space == EMU_SHARED);
 }
 
 /* ------------------------------------------------------------------ generic addresses */

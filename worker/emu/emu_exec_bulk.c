@@ -1,11 +1,12 @@
 /*
  * Bulk and tensor copies between global and shared memory.
  *
- * Data moves when the copy is started, and nobody may count on it: what a load writes is written by
- * an agent of the block that it goes to, known to those that have waited for a phase of the
- * mbarrier it counts on; what a store reads and writes is done by two agents of the thread that
- * started it, known to it after wait_group.read and wait_group. A copy sees what plain accesses
- * wrote only if a fence.proxy.async lies between.
+ * A copy is walked twice: when it is started everything that it will touch is checked, and when it
+ * lands (emu_flight.h) the bytes move. What a load writes is written by an agent of the block that
+ * it goes to, known to those that have waited for a phase of the mbarrier it counts on; what a
+ * store reads and writes is done by two agents of the thread that started it, known to it after
+ * wait_group.read and wait_group. A copy sees what plain accesses wrote only if a
+ * fence.proxy.async lies between.
  */
 #include "worker/emu/emu_access.h"
 
@@ -15,8 +16,9 @@
 
 #define BULK_ALIGN 16u
 
-/* What one copy does, while it is done. */
+/* One copy while it is walked. */
 struct bulk {
+    struct emu_flight *flight; /* lands now; NULL: it is being started */
     struct emu_warp *warp;
     const struct emu_insn *insn;
     unsigned lane;
@@ -47,9 +49,6 @@ static uint8_t *global_at(struct bulk *bulk, uint64_t address, uint32_t bytes, b
                                bytes, write ? "bulk write" : "bulk read");
         return NULL;
     }
-    if (write && !alloc->all_written) {
-        emu_bits_set(alloc->written, address - alloc->address, bytes);
-    }
     return alloc->bytes + (address - alloc->address);
 }
 
@@ -66,9 +65,6 @@ static uint8_t *shared_at(struct bulk *bulk, uint32_t offset, uint32_t bytes, bo
         (void)emu_fault_memory(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_UNWRITTEN,
                                EMU_SHARED, offset, bytes, "bulk read");
         return NULL;
-    }
-    if (write) {
-        emu_bits_set(block->shared_written, offset, bytes);
     }
     return block->shared + offset;
 }
@@ -104,14 +100,13 @@ static void add_elements(uint8_t *to, const uint8_t *from, uint32_t bytes, uint8
     }
 }
 
-/* Up to 16 bytes that lie in one chunk of shared memory. */
-static int move_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
+/* Up to 16 bytes that lie in one chunk of shared memory, when the copy is started. */
+static int check_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
 {
-    uint8_t *s = shared_at(bulk, shared, bytes, !bulk->store);
-    uint8_t *g = s ? global_at(bulk, global, bytes, bulk->store) : NULL;
     uint32_t unit = (uint32_t)(global | shared | bytes);
 
-    if (!g) {
+    if (!shared_at(bulk, shared, bytes, !bulk->store) ||
+        !global_at(bulk, global, bytes, bulk->store)) {
         return EMU_STOP;
     }
     unit &= 0 - unit; /* both sides in aligned parts */
@@ -128,10 +123,34 @@ static int move_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint3
             return EMU_STOP;
         }
     }
+    return EMU_NEXT;
+}
+
+/* The same when it lands: nothing can be wrong any more. */
+static int move_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
+{
+    const struct emu_flight *flight = bulk->flight;
+    struct emu_alloc *alloc;
+    uint8_t *g, *s;
+
+    if (!flight) {
+        return check_piece(bulk, global, shared, bytes);
+    }
+    alloc = emu_memory_find(&bulk->warp->run->emu->memory, global, bytes);
+    g = alloc->bytes + (global - alloc->address);
+    s = flight->data ? flight->data + (shared - flight->bulk.shared) : bulk->block->shared + shared;
+    if (!bulk->store) {
+        memcpy(s, g, bytes);
+        emu_bits_set(bulk->block->shared_written, shared, bytes);
+        return EMU_NEXT;
+    }
     if (bulk->add) {
         add_elements(g, s, bytes, bulk->add);
     } else {
-        memcpy(bulk->store ? g : s, bulk->store ? s : g, bytes);
+        memcpy(g, s, bytes);
+    }
+    if (!alloc->all_written) {
+        emu_bits_set(alloc->written, global - alloc->address, bytes);
     }
     return EMU_NEXT;
 }
@@ -224,24 +243,26 @@ static int fill_piece(struct bulk *bulk, const struct emu_map *map, uint32_t sha
 {
     uint8_t *to = shared_at(bulk, shared, bytes, true);
     uint32_t size = (uint32_t)map->strides[0], unit = shared | bytes;
+    uint64_t nan = map->type == PTX_F16 || map->type == PTX_BF16 ? 0x7fff
+                   : map->type == PTX_F64                        ? 0x7fffffffffffffffull
+                                                                 : 0x7fffffff;
 
     if (!to) {
         return EMU_STOP;
     }
-    memset(to, 0, bytes);
-    for (uint32_t at = 0; map->fill_nan && at + size <= bytes; at += size) {
-        uint64_t nan = map->type == PTX_F16 || map->type == PTX_BF16 ? 0x7fff
-                       : map->type == PTX_F64                        ? 0x7fffffffffffffffull
-                                                                     : 0x7fffffff;
-
-        memcpy(to + at, &nan, size);
-    }
     unit &= 0 - unit;
-    for (uint32_t at = 0; at < bytes; at += unit) {
+    for (uint32_t at = 0; !bulk->flight && at < bytes; at += unit) {
         if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, shared + at, unit,
                             true, bulk->agent, bulk->tick) != EMU_NEXT) {
             return EMU_STOP;
         }
+    }
+    if (bulk->flight) {
+        memset(to, 0, bytes);
+        for (uint32_t at = 0; map->fill_nan && at + size <= bytes; at += size) {
+            memcpy(to + at, &nan, size);
+        }
+        emu_bits_set(bulk->block->shared_written, shared, bytes);
     }
     return EMU_NEXT;
 }
@@ -323,44 +344,95 @@ static int move_box(struct bulk *bulk, const struct emu_map *map, const int32_t 
     return EMU_NEXT;
 }
 
+/* ------------------------------------------------------------------ flights */
+
+static int move_run(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
+{
+    for (uint32_t at = 0; at < bytes; at += 16) {
+        if (move_piece(bulk, global + at, shared + at, 16) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+static int walk(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t bytes)
+{
+    return what->box ? move_box(bulk, &what->map, what->at, what->shared)
+                     : move_run(bulk, what->global, what->shared, bytes);
+}
+
+static void land(struct emu_flight *flight)
+{
+    struct bulk bulk = {.flight = flight,
+                        .warp = flight->warp,
+                        .insn = flight->insn,
+                        .lane = (unsigned)__builtin_ctz(flight->mask),
+                        .block = flight->block,
+                        .store = flight->kind == EMU_FLIGHT_STORE,
+                        .add = flight->add};
+
+    (void)walk(&bulk, &flight->bulk, flight->bytes); /* was checked when it was started */
+}
+
+/* Checks the whole copy, and lets it go. */
+static int start(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t bytes)
+{
+    struct emu_warp *warp = bulk->warp;
+    struct emu_block *owner = bulk->store ? warp->block : bulk->block;
+    struct emu_flights *flights = bulk->store ? &warp->flights : &owner->flights;
+    struct emu_flight *flight;
+
+    if (walk(bulk, what, bytes) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    flight = emu_flights_room(flights);
+    if (!flight) {
+        return emu_fault(warp, bulk->insn, bulk->lane, GK_EMU_FAULT_UNSUPPORTED, 0,
+                         "the host has no memory for more copies in flight");
+    }
+    flight->kind = bulk->store ? EMU_FLIGHT_STORE : EMU_FLIGHT_LOAD;
+    flight->warp = warp;
+    flight->insn = bulk->insn;
+    flight->block = bulk->block;
+    flight->move = land;
+    flight->mask = 1u << bulk->lane;
+    flight->batch = bulk->tick;
+    flight->bytes = bytes;
+    flight->agent = bulk->agent;
+    flight->tick = bulk->tick;
+    flight->add = bulk->add;
+    flight->bulk = *what;
+    return emu_flight_start(warp->run, owner, flights) ? EMU_NEXT : EMU_STOP;
+}
+
 /* ------------------------------------------------------------------ loads */
 
 /* Where a load goes in block `to`, and the barrier that it counts on there. */
-static struct emu_mbarrier *load_target(struct bulk *bulk, struct emu_block *to,
-                                        uint64_t barrier_address)
+static int start_load(struct bulk *bulk, struct emu_block *to, uint64_t barrier_address,
+                      struct emu_flight_bulk *what, uint32_t bytes)
 {
     struct emu_mbarrier *barrier =
         emu_mbarrier_find(to, (uint32_t)(barrier_address & EMU_CTA_MASK));
 
     bulk->block = to;
     if (!to->live) {
-        (void)emu_fault(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_OUT_OF_BOUNDS, 0,
-                        "a copy to block %u of the cluster, which has ended", to->rank);
-        return NULL;
+        return emu_fault(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_OUT_OF_BOUNDS, 0,
+                         "a copy to block %u of the cluster, which has ended", to->rank);
     }
     if (!barrier || !barrier->shown) {
-        (void)emu_fault(bulk->warp, bulk->insn, bulk->lane,
-                        barrier ? GK_EMU_FAULT_RACE : GK_EMU_FAULT_BAD_OPERAND, barrier_address,
-                        barrier
-                            ? "the copy counts on an mbarrier whose init no fence.mbarrier_init "
-                              "or fence.proxy.async follows"
-                            : "the copy counts on shared address 0x%llx, where no mbarrier was "
-                              "made",
-                        (unsigned long long)barrier_address);
-        return NULL;
+        return emu_fault(bulk->warp, bulk->insn, bulk->lane,
+                         barrier ? GK_EMU_FAULT_RACE : GK_EMU_FAULT_BAD_OPERAND, barrier_address,
+                         barrier
+                             ? "the copy counts on an mbarrier whose init no fence.mbarrier_init "
+                               "or fence.proxy.async follows"
+                             : "the copy counts on shared address 0x%llx, where no mbarrier was "
+                               "made",
+                         (unsigned long long)barrier_address);
     }
     agent_of_load(bulk);
-    return barrier;
-}
-
-static int load_ends(struct bulk *bulk, struct emu_mbarrier *barrier, uint32_t bytes)
-{
-    if (!bulk->warp->run->order.off) {
-        emu_known_add(&barrier->now.known, bulk->block, bulk->agent / EMU_LANES * EMU_LANES,
-                      1u << bulk->agent % EMU_LANES, bulk->tick);
-    }
-    return emu_mbarrier_add(bulk->warp, bulk->insn, bulk->lane, bulk->block, barrier, 0,
-                            -(int64_t)bytes);
+    what->barrier = barrier->offset;
+    return start(bulk, what, bytes);
 }
 
 /* Blocks that a copy goes to: those of the mask, or the one that the address names. */
@@ -388,7 +460,7 @@ static int tensor_load(struct emu_warp *warp, const struct emu_insn *insn, uint3
         uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
         uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
         const struct emu_map *map = map_at(&bulk, lane_address(warp, insn, 1, bulk.lane));
-        int32_t at[5] = {0};
+        struct emu_flight_bulk what = {.box = true, .shared = (uint32_t)(to & EMU_CTA_MASK)};
         uint32_t blocks;
 
         if (!map || load_blocks(&bulk, to, (unsigned)insn->address3 + 1, &blocks) != EMU_NEXT) {
@@ -402,15 +474,15 @@ static int tensor_load(struct emu_warp *warp, const struct emu_insn *insn, uint3
                 "rank %u, and 128 bytes are the alignment",
                 insn->vec, (unsigned long long)to, map->rank);
         }
+        what.map = *map;
         for (unsigned i = 0; i < insn->vec; i++) {
-            at[i] = ((const int32_t *)emu_operand(warp, insn, 2 + i))[bulk.lane];
+            what.at[i] = ((const int32_t *)emu_operand(warp, insn, 2 + i))[bulk.lane];
         }
         for (uint32_t rest = blocks; rest; rest &= rest - 1) {
             struct emu_block *first = warp->block - warp->block->rank;
-            struct emu_mbarrier *barrier = load_target(&bulk, first + __builtin_ctz(rest), counts);
 
-            if (!barrier || move_box(&bulk, map, at, (uint32_t)(to & EMU_CTA_MASK)) != EMU_NEXT ||
-                load_ends(&bulk, barrier, box_bytes(map)) != EMU_NEXT) {
+            if (start_load(&bulk, first + __builtin_ctz(rest), counts, &what, box_bytes(map)) !=
+                EMU_NEXT) {
                 return EMU_STOP;
             }
         }
@@ -430,16 +502,6 @@ static int check_run(struct bulk *bulk, uint64_t global, uint64_t shared, uint32
     return EMU_NEXT;
 }
 
-static int move_run(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
-{
-    for (uint32_t at = 0; at < bytes; at += 16) {
-        if (move_piece(bulk, global + at, shared + at, 16) != EMU_NEXT) {
-            return EMU_STOP;
-        }
-    }
-    return EMU_NEXT;
-}
-
 /* Operands: to, from, bytes, barrier, blocks or policy. */
 static int bulk_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
@@ -449,6 +511,7 @@ static int bulk_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         uint64_t from = lane_address(warp, insn, 1, bulk.lane);
         uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
         uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane], blocks;
+        struct emu_flight_bulk what = {.global = from, .shared = (uint32_t)(to & EMU_CTA_MASK)};
 
         if (load_blocks(&bulk, to, (unsigned)insn->address3 + 1, &blocks) != EMU_NEXT ||
             check_run(&bulk, from, to, bytes) != EMU_NEXT) {
@@ -456,11 +519,8 @@ static int bulk_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         }
         for (uint32_t rest = blocks; rest; rest &= rest - 1) {
             struct emu_block *first = warp->block - warp->block->rank;
-            struct emu_mbarrier *barrier = load_target(&bulk, first + __builtin_ctz(rest), counts);
 
-            if (!barrier ||
-                move_run(&bulk, from, (uint32_t)(to & EMU_CTA_MASK), bytes) != EMU_NEXT ||
-                load_ends(&bulk, barrier, bytes) != EMU_NEXT) {
+            if (start_load(&bulk, first + __builtin_ctz(rest), counts, &what, bytes) != EMU_NEXT) {
                 return EMU_STOP;
             }
         }
@@ -485,7 +545,7 @@ static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint
         struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
         uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
         const struct emu_map *map = map_at(&bulk, lane_address(warp, insn, 0, bulk.lane));
-        int32_t at[5] = {0};
+        struct emu_flight_bulk what = {.box = true, .shared = (uint32_t)from};
 
         if (!map) {
             return EMU_STOP;
@@ -497,12 +557,13 @@ static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint
                              "has rank %u, and 128 bytes are the alignment",
                              insn->vec, (unsigned long long)from, map->rank);
         }
+        what.map = *map;
         for (unsigned i = 0; i < insn->vec; i++) {
-            at[i] = ((const int32_t *)emu_operand(warp, insn, 1 + i))[bulk.lane];
+            what.at[i] = ((const int32_t *)emu_operand(warp, insn, 1 + i))[bulk.lane];
         }
         start_store(&bulk);
         bulk.add = insn->sub ? map->type : 0;
-        if (move_box(&bulk, map, at, (uint32_t)from) != EMU_NEXT) {
+        if (start(&bulk, &what, box_bytes(map)) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
@@ -517,11 +578,12 @@ static int bulk_store(struct emu_warp *warp, const struct emu_insn *insn, uint32
         uint64_t to = lane_address(warp, insn, 0, bulk.lane);
         uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
         uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane];
+        struct emu_flight_bulk what = {.global = to, .shared = (uint32_t)from};
 
         start_store(&bulk);
         bulk.add = insn->sub ? insn->type : 0;
         if (check_run(&bulk, to, from, bytes) != EMU_NEXT ||
-            move_run(&bulk, to, (uint32_t)from, bytes) != EMU_NEXT) {
+            start(&bulk, &what, bytes) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
@@ -545,6 +607,7 @@ static int bulk_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_
         if (batch > keep) {
             agent = agent_of_store(warp, l);
             warp->bulk_waited[l] = batch - keep;
+            emu_flights_wait_stores(warp, l, batch - keep, insn->sub != 0);
             emu_order_done(warp, 1u << l, agent, batch - keep);
             if (!insn->sub) {
                 emu_order_done(warp, 1u << l, agent + 1, batch - keep);

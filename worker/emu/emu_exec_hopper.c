@@ -3,9 +3,11 @@
  * over registers that wgmma holds.
  *
  * try_wait suspends its lanes until a phase ends, so that what waits is known when nothing can step
- * any more; test_wait only looks. An mbarrier hands on what those that arrived know, whatever the
- * scope that they name: a release of the block's scope orders reads before a remote arrival, which
- * is how stages are given back, and no weaker form exists that would do it.
+ * any more, but it may also come back without an answer, as the hardware does after some time: in
+ * the late and the random schedule the first one at a place does. test_wait only looks. An mbarrier
+ * hands on what those that arrived know, whatever the scope that they name: a release of the
+ * block's scope orders reads before a remote arrival, which is how stages are given back, and no
+ * weaker form exists that would do it.
  */
 #include "worker/emu/emu_exec.h"
 
@@ -15,6 +17,7 @@
 #include "worker/emu/emu_access.h"
 
 #define MBARRIER_BYTES 8u
+#define POLLS_MAX      64u /* looks in vain, of all lanes, before what they wait for lands */
 
 /* ------------------------------------------------------------------ blocks of a cluster */
 
@@ -194,6 +197,33 @@ static int mbarrier_arrive(struct emu_warp *warp, const struct emu_insn *insn, u
     return EMU_NEXT;
 }
 
+/* Whether this try_wait comes back at once, without an answer. */
+static bool gives_up(struct emu_warp *warp)
+{
+    bool first = warp->tried != warp->pc + 1 && warp->run->emu->schedule != GK_EMU_EARLY &&
+                 (warp->run->emu->schedule == GK_EMU_LATE || emu_random(warp->run) % 2);
+
+    warp->tried = warp->pc + 1;
+    return first;
+}
+
+/* Copies that lanes poll for land after a while. false: a fault. */
+static bool look_in_vain(struct emu_warp *warp, uint32_t mask, const struct emu_reach *reach)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t offset = (uint32_t)(reach->address[__builtin_ctz(left)] & EMU_CTA_MASK);
+        struct emu_mbarrier *barrier = emu_mbarrier_find(warp->block, offset);
+
+        if (barrier && ++barrier->polls >= POLLS_MAX) {
+            barrier->polls = 0;
+            if (!emu_flights_land_on(warp->block, offset)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* sub: bit 0, a parity is given, else a state; bit 1: waits. */
 static int mbarrier_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
@@ -225,13 +255,17 @@ static int mbarrier_wait(struct emu_warp *warp, const struct emu_insn *insn, uin
             }
         }
     }
-    if (!ended && insn->sub & 2 && mask == warp->active) {
+    if (!ended && insn->sub & 2 && mask == warp->active && !gives_up(warp)) {
         warp->run->report->counts.barrier_waits++;
         emu_warp_block(warp, EMU_WAIT_MBARRIER);
         return EMU_BLOCK;
     }
     *p = (*p & ~mask) | ended;
-    return ended == mask ? EMU_NEXT : EMU_YIELD;
+    if (ended == mask) {
+        warp->tried = 0;
+        return EMU_NEXT;
+    }
+    return look_in_vain(warp, mask & ~ended, &reach) ? EMU_YIELD : EMU_STOP;
 }
 
 /* ------------------------------------------------------------------ fences */

@@ -247,21 +247,6 @@ static int is_space(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
 
 /* ------------------------------------------------------------------ cp.async */
 
-static struct emu_copy_async *copy_record(struct emu_warp *warp)
-{
-    if (warp->copy_count == warp->copy_capacity) {
-        uint32_t capacity = warp->copy_capacity ? warp->copy_capacity * 2 : 16;
-        struct emu_copy_async *grown = realloc(warp->copies, capacity * sizeof(*grown));
-
-        if (!grown) {
-            return NULL;
-        }
-        warp->copies = grown;
-        warp->copy_capacity = capacity;
-    }
-    return &warp->copies[warp->copy_count];
-}
-
 /* Lanes that read nothing (src-size 0, or ignore-src) must not have their source checked. */
 static uint32_t reading_lanes(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                               uint32_t *sizes)
@@ -288,10 +273,10 @@ static uint32_t reading_lanes(struct emu_warp *warp, const struct emu_insn *insn
     return reading;
 }
 
-/* The source is read element by element when only a part of it is asked for: bytes behind src-size
+/* The source is checked byte by byte when only a part of it is asked for: bytes behind src-size
  * need not exist. */
-static int read_sources(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
-                        const uint32_t *sizes, uint32_t bytes, struct emu_copy_async *record)
+static int check_sources(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
+                         const uint32_t *sizes, uint32_t bytes, struct emu_flight_lanes *lanes)
 {
     struct emu_reach access;
     uint32_t whole = 0;
@@ -299,15 +284,14 @@ static int read_sources(struct emu_warp *warp, const struct emu_insn *insn, uint
     for (unsigned l = 0; l < EMU_LANES; l++) {
         whole |= (uint32_t)(mask >> l & 1 && sizes[l] == bytes) << l;
     }
-    if (whole) {
-        if (emu_access(warp, insn, whole, EMU_GLOBAL, true, bytes, EMU_LOAD, &access) != EMU_NEXT) {
-            return EMU_STOP;
-        }
-        for (uint32_t left = whole; left; left &= left - 1) {
-            unsigned l = (unsigned)__builtin_ctz(left);
+    if (whole &&
+        emu_access(warp, insn, whole, EMU_GLOBAL, true, bytes, EMU_LOAD, &access) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    for (uint32_t left = whole; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
 
-            memcpy(record->data[l], access.ptr[l], bytes);
-        }
+        lanes->from[l] = access.ptr[l];
     }
     for (uint32_t left = mask & ~whole; left; left &= left - 1) {
         unsigned l = (unsigned)__builtin_ctz(left);
@@ -319,19 +303,19 @@ static int read_sources(struct emu_warp *warp, const struct emu_insn *insn, uint
                 EMU_NEXT) {
                 return EMU_STOP;
             }
-            record->data[l][at] = *access.ptr[l];
+            lanes->from[l] = at ? lanes->from[l] : access.ptr[l];
         }
     }
     return EMU_NEXT;
 }
 
-/* Lanes that have closed different numbers of groups get records of their own. The record behind
- * the last holds addresses and data. */
-static int queue_copies(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+/* Lanes that have closed different numbers of groups get flights of their own. */
+static int start_copies(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
+                        uint32_t bytes, const struct emu_flight_lanes *lanes)
 {
     for (uint32_t left = mask; left;) {
         uint32_t batch = warp->batches[__builtin_ctz(left)], same = 0;
-        struct emu_copy_async *one = copy_record(warp);
+        struct emu_flight *one = emu_flights_room(&warp->flights);
 
         for (unsigned l = 0; l < EMU_LANES; l++) {
             same |= (uint32_t)(left >> l & 1 && warp->batches[l] == batch) << l;
@@ -340,12 +324,17 @@ static int queue_copies(struct emu_warp *warp, const struct emu_insn *insn, uint
             return emu_fault(warp, insn, (unsigned)__builtin_ctz(left), GK_EMU_FAULT_UNSUPPORTED, 0,
                              "the host has no memory for more copies in flight");
         }
-        if (left != mask) {
-            *one = warp->copies[warp->copy_count - 1];
-        }
+        one->kind = EMU_FLIGHT_LANES;
+        one->warp = warp;
+        one->insn = insn;
+        one->block = warp->block;
         one->mask = same;
         one->batch = batch;
-        warp->copy_count++;
+        one->bytes = bytes;
+        one->lanes = *lanes;
+        if (!emu_flight_start(warp->run, warp->block, &warp->flights)) {
+            return EMU_STOP;
+        }
         left &= ~same;
     }
     return EMU_NEXT;
@@ -353,18 +342,11 @@ static int queue_copies(struct emu_warp *warp, const struct emu_insn *insn, uint
 
 static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    struct emu_copy_async *record = copy_record(warp);
     struct emu_block *block = warp->block;
+    struct emu_flight_lanes lanes = {0};
     struct emu_reach access;
     uint32_t sizes[EMU_LANES], bytes = insn->vec, reading;
 
-    if (!record) {
-        return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_UNSUPPORTED, 0,
-                         "the host has no memory for more copies in flight");
-    }
-    record->bytes = bytes;
-    record->line = insn->line;
-    memset(record->data, 0, sizeof(record->data));
     for (unsigned l = 0; l < EMU_LANES; l++) {
         sizes[l] = bytes;
     }
@@ -376,12 +358,13 @@ static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32
             return emu_fault(warp, insn, l, GK_EMU_FAULT_BAD_OPERAND, 0,
                              "source size %u of a copy of %u bytes", sizes[l], bytes);
         }
+        lanes.sizes[l] = (uint8_t)sizes[l];
     }
     if (bytes != 4 && bytes != 8 && bytes != 16) {
         return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_BAD_OPERAND, 0,
                          "cp.async of %u bytes, 4, 8 and 16 are allowed", bytes);
     }
-    if (reading && read_sources(warp, insn, reading, sizes, bytes, record) != EMU_NEXT) {
+    if (reading && check_sources(warp, insn, reading, sizes, bytes, &lanes) != EMU_NEXT) {
         return EMU_STOP;
     }
     if (emu_access(warp, insn, mask, EMU_SHARED, false, bytes, EMU_PLACE, &access) != EMU_NEXT) {
@@ -390,25 +373,14 @@ static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32
     warp->run->report->counts.cp_async_bytes +=
         (uint64_t)bytes * (uint64_t)__builtin_popcount(mask);
     for (unsigned l = 0; l < EMU_LANES; l++) {
-        record->address[l] = (uint32_t)access.address[l];
+        lanes.address[l] = (uint32_t)access.address[l];
         if (mask >> l & 1) {
             emu_bits_clear(block->shared_written, access.address[l], bytes);
             emu_bits_set(block->shared_pending, access.address[l], bytes);
         }
     }
-    block->any_pending = true;
-    if (queue_copies(warp, insn, mask) != EMU_NEXT) {
-        return EMU_STOP;
-    }
-    /* Nobody may look before the wait in any schedule. That the bytes have already changed under
-     * `early` is seen by those who should not have been reading any more. */
-    for (uint32_t left = warp->run->emu->schedule == GK_EMU_EARLY ? mask : 0; left;
-         left &= left - 1) {
-        unsigned l = (unsigned)__builtin_ctz(left);
-
-        memcpy(block->shared + record->address[l], record->data[l], bytes);
-    }
-    return EMU_NEXT;
+    block->any_pending = true; /* nobody may look before the wait, in any schedule */
+    return start_copies(warp, insn, mask, bytes, &lanes);
 }
 
 static int copy_commit(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
@@ -430,12 +402,9 @@ static int copy_wait(struct emu_warp *warp, const struct emu_insn *insn, uint32_
             threshold[l] = UINT32_MAX;
         }
     }
-    emu_copies_complete(warp, threshold, mask);
+    emu_flights_wait_lanes(warp, threshold, mask);
     warp->run->report->counts.cp_async_waits++;
-    for (uint32_t i = 0; i < warp->copy_count; i++) {
-        warp->run->report->counts.cp_async_left +=
-            i == 0 || warp->copies[i].batch != warp->copies[i - 1].batch;
-    }
+    warp->run->report->counts.cp_async_left += emu_flights_groups(warp);
     return EMU_NEXT;
 }
 

@@ -118,6 +118,7 @@ int emu_mbarrier_add(struct emu_warp *warp, const struct emu_insn *insn, unsigne
     }
     barrier->pending -= arrivals;
     barrier->bytes += bytes;
+    barrier->polls = 0;
     if (barrier->bytes > (int64_t)EMU_MBARRIER_COUNT_MAX ||
         barrier->bytes < -(int64_t)EMU_MBARRIER_COUNT_MAX) {
         return emu_fault(warp, insn, lane, GK_EMU_FAULT_BAD_OPERAND, barrier->offset,
@@ -155,19 +156,24 @@ int emu_exec_guarded(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     return insn->inner(warp, insn, mask);
 }
 
-void emu_mbarrier_describe(struct gk_buf *text, const struct emu_warp *warp,
-                           const struct emu_group *group, const char *where)
+uint32_t emu_mbarrier_waited(const struct emu_warp *warp, const struct emu_group *group)
 {
     const struct emu_insn *insn = &warp->run->kernel->code[group->pc];
     unsigned lane = (unsigned)__builtin_ctz(group->mask);
     const unsigned char *base = warp->base[insn->op[insn->address] & 1] +
                                 (insn->op[insn->address] & ~1) + lane * insn->address_width;
     uint32_t address; /* the low half is the shared address */
-    const struct emu_mbarrier *barrier;
 
     memcpy(&address, base, sizeof(address));
-    address += (uint32_t)insn->imm;
-    barrier = emu_mbarrier_find(warp->block, address & EMU_CTA_MASK);
+    return (address + (uint32_t)insn->imm) & EMU_CTA_MASK;
+}
+
+void emu_mbarrier_describe(struct gk_buf *text, const struct emu_warp *warp,
+                           const struct emu_group *group, const char *where)
+{
+    const struct emu_mbarrier *barrier =
+        emu_mbarrier_find(warp->block, emu_mbarrier_waited(warp, group));
+
     if (!barrier) {
         gk_buf_printf(text, "for an mbarrier, %s", where);
         return;

@@ -11,6 +11,7 @@
 #define GK_WORKER_EMU_EMU_INSIDE_H
 
 #include "worker/emu/emu.h"
+#include "worker/emu/emu_flight.h"
 #include "worker/emu/emu_order.h"
 
 #define EMU_LANES              32
@@ -248,16 +249,6 @@ struct emu_group {
     uint32_t stack[EMU_CALL_DEPTH_MAX]; /* instruction index of each open call */
 };
 
-/* cp.async: one record an instruction and group of lanes. */
-struct emu_copy_async {
-    uint32_t mask;  /* lanes whose bytes are not written yet */
-    uint32_t batch; /* number of the commit group it belongs to */
-    uint32_t bytes; /* a lane */
-    uint32_t line;
-    uint32_t address[EMU_LANES]; /* in shared memory */
-    unsigned char data[EMU_LANES][16];
-};
-
 struct emu_warp {
     unsigned char *base[2]; /* registers, pool */
     struct emu_block *block;
@@ -276,9 +267,8 @@ struct emu_warp {
     uint64_t steps;
     uint32_t carry; /* condition code of the .cc instructions, a bit a lane */
     unsigned char *local, *local_written;
-    struct emu_copy_async *copies;
-    uint32_t copy_count, copy_capacity;
-    uint32_t batches[EMU_LANES]; /* commit groups closed by each lane */
+    struct emu_flights flights;  /* cp.async and stores in bulk that its lanes started */
+    uint32_t batches[EMU_LANES]; /* groups of cp.async closed by each lane */
     struct emu_lane_order order;
     /* wgmma: groups closed, groups waited for, fences so far; and of each register slot of 64 bytes
      * the group that used it last (+ 1) and the fence behind which it was touched last (+ 1). */
@@ -287,6 +277,7 @@ struct emu_warp {
     uint32_t bulk_batch[EMU_LANES]; /* groups of bulk stores closed by each lane */
     /* Of these: 1 + number of the last that has a store, and up to which it waited for reads. */
     uint32_t bulk_used[EMU_LANES], bulk_waited[EMU_LANES];
+    uint32_t tried;         /* 1 + place of the try_wait that came back without an answer */
     uint32_t cluster_phase; /* of the cluster's barrier, at which the warp has arrived */
     uint32_t registers;     /* a thread, by setmaxnreg; 0: as launched */
 };
@@ -298,6 +289,7 @@ struct emu_mbarrier {
     uint32_t phase;            /* ended ones */
     uint32_t maker;            /* thread that made it */
     bool shown;                /* to other blocks and to asynchronous operations */
+    uint32_t polls;            /* looks in vain since a copy landed */
     struct emu_gate now, done; /* of this phase, of the last one */
 };
 
@@ -331,6 +323,9 @@ struct emu_block {
     uint32_t mbarrier_count;
     uint32_t store_threads[16], store_thread_count; /* who holds slots of bulk stores */
     uint32_t load_next, load_tick[EMU_SLOT_LOADS];
+    struct emu_flights flights; /* loads in bulk that go to its shared memory */
+    uint64_t next_due;          /* of all flights of the block (RANDOM) */
+    uint32_t turns;             /* since something landed, while flights wait */
     /* Of the block with rank 0: the cluster's barrier. */
     uint32_t cluster_arrived, cluster_phase;
     struct emu_gate cluster_gate, cluster_done;
@@ -359,6 +354,13 @@ struct emu_run {
     uint64_t random;                /* state of the generator of the random schedule */
     uint64_t unit_first, unit_step; /* its order of blocks */
 };
+
+/* The next number of the launch. */
+static inline uint32_t emu_random(struct emu_run *run)
+{
+    run->random = run->random * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(run->random >> 33);
+}
 
 /* Blocks of one cluster have one number. Clusters lie along x. */
 static inline uint64_t emu_cluster_of(const struct emu_run *run, uint64_t block)
@@ -414,23 +416,8 @@ bool emu_warp_run(struct emu_warp *warp, uint32_t quantum);
 bool emu_warp_can_run(const struct emu_warp *warp);
 void emu_barrier_check(struct emu_block *block, unsigned id);
 void emu_warp_exit(struct emu_warp *warp, uint32_t mask);
-/* Writes the data of the copies of `mask` whose batch is below the lane's threshold. */
-void emu_copies_complete(struct emu_warp *warp, const uint32_t *threshold, uint32_t mask);
 
 /* ------------------------------------------------------------------ sm_90 (emu_hopper.c) */
-
-/* What the 128 bytes of a tensor map hold here. */
-struct emu_map {
-    uint64_t magic; /* EMU_MAP_MAGIC */
-    uint64_t address;
-    uint64_t strides[5]; /* bytes; [0] is the element's size */
-    uint32_t last[5];    /* elements of each dimension, less one */
-    uint16_t box[5];
-    uint8_t steps[5];
-    uint8_t rank, swizzle, fill_nan;
-    uint8_t type; /* enum ptx_type: of reductions and of NaN */
-};
-#define EMU_MAP_MAGIC 0x70616d6b67756d65ull
 
 /* The block of a shared address of the cluster, or NULL if there is none (any more). */
 struct emu_block *emu_block_find(const struct emu_warp *warp, uint64_t address);
@@ -443,6 +430,8 @@ int emu_mbarrier_add(struct emu_warp *warp, const struct emu_insn *insn, unsigne
                      struct emu_block *owner, struct emu_mbarrier *barrier, uint32_t arrivals,
                      int64_t bytes);
 void emu_cluster_check(struct emu_block *block);
+/* Offset of the mbarrier that the group's lowest lane waits for; the group stands at a try_wait. */
+uint32_t emu_mbarrier_waited(const struct emu_warp *warp, const struct emu_group *group);
 struct gk_buf;
 /* What the group waits for, for the report of a deadlock. */
 void emu_mbarrier_describe(struct gk_buf *text, const struct emu_warp *warp,

@@ -26,6 +26,7 @@
 /* Host memory of registers, shared and local memory of the resident blocks. */
 #define RESIDENT_BYTES_MAX (1ull << 30)
 #define WAITERS_LISTED     12
+#define IDLE_TURNS_MAX     2u /* of a block that runs on while its copies are in flight */
 #define CLUSTER_MAX        16u
 
 /* ------------------------------------------------------------------ the device */
@@ -298,8 +299,9 @@ static bool block_allocate(struct emu_run *run, struct emu_block *block)
 static void block_free(struct emu_block *block)
 {
     for (uint32_t w = 0; block->warps && w < block->warp_count; w++) {
-        free(block->warps[w].copies);
+        emu_flights_fini(&block->warps[w].flights);
     }
+    emu_flights_fini(&block->flights);
     emu_block_order_reset(block);
     emu_shadow_fini(&block->shadow);
     free(block->mbarriers);
@@ -326,6 +328,8 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
     block->warps_finished = 0;
     block->alive_threads = run->threads;
     block->any_pending = false;
+    block->next_due = UINT64_MAX;
+    block->turns = 0;
     emu_block_order_reset(block);
     block->shadow.stamp = ++run->shadow_stamp;
     block->far_acquired = 0;
@@ -364,12 +368,6 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
 
 /* ------------------------------------------------------------------ running */
 
-static uint32_t next_random(struct emu_run *run)
-{
-    run->random = run->random * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)(run->random >> 33);
-}
-
 /* Early, warps and blocks run in order; late, in reverse; else as the seed says, in turns of other
  * lengths. */
 static uint32_t warp_in_order(const struct emu_run *run, const struct emu_block *block,
@@ -382,7 +380,7 @@ static uint32_t warp_in_order(const struct emu_run *run, const struct emu_block 
 
 static uint32_t turn_of(struct emu_run *run)
 {
-    return run->emu->schedule == GK_EMU_RANDOM ? 1 + next_random(run) % TURN_RANDOM_MAX : WARP_TURN;
+    return run->emu->schedule == GK_EMU_RANDOM ? 1 + emu_random(run) % TURN_RANDOM_MAX : WARP_TURN;
 }
 
 /* The number of the block (or the cluster) that is started as the i-th. */
@@ -402,7 +400,7 @@ static bool block_turn(struct emu_run *run, struct emu_block *block, bool *stepp
     bool any = true;
 
     while (any && run->executed < end && block->warps_finished < block->warp_count) {
-        uint32_t first = next_random(run) % block->warp_count;
+        uint32_t first = emu_random(run) % block->warp_count;
 
         any = false;
         for (uint32_t i = 0; i < block->warp_count; i++) {
@@ -412,6 +410,9 @@ static bool block_turn(struct emu_run *run, struct emu_block *block, bool *stepp
                 continue;
             }
             any = *stepped_out = true;
+            if (run->executed >= block->next_due && !emu_flights_due(block)) {
+                return false;
+            }
             if (!emu_warp_run(warp, turn_of(run))) {
                 return false;
             }
@@ -511,8 +512,48 @@ static bool unit_turn(struct emu_run *run, uint32_t unit, bool *stepped, bool *d
         if (block->live && !block_turn(run, block, stepped)) {
             return false;
         }
-        block->live = block->warps_finished < block->warp_count;
+        if (block->live && block->warps_finished == block->warp_count) {
+            block->live = false;
+            if (!emu_flights_end(block)) {
+                return false;
+            }
+        }
         *done_out = *done_out && !block->live;
+    }
+    return true;
+}
+
+static bool block_can_run(const struct emu_block *block)
+{
+    for (uint32_t w = 0; w < block->warp_count; w++) {
+        if (!block->warps[w].finished && emu_warp_can_run(&block->warps[w])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All blocks have had a turn: copies land in those that have nothing else to run, or that turn
+ * round and round. `idle`: nothing ran at all. *stepped: something landed. false: a fault. */
+static bool land_late(struct emu_run *run, bool idle, bool *stepped)
+{
+    for (uint32_t b = 0; b < run->block_count; b++) {
+        struct emu_block *block = &run->blocks[b];
+
+        if (!block->live || !block->flights.count) {
+            continue;
+        }
+        if (!block_can_run(block) || ++block->turns > IDLE_TURNS_MAX) {
+            block->turns = 0;
+            if (!emu_flights_force(block, false, stepped)) {
+                return false;
+            }
+        }
+    }
+    for (uint32_t b = 0; idle && !*stepped && b < run->block_count; b++) {
+        if (run->blocks[b].live && !emu_flights_force(&run->blocks[b], true, stepped)) {
+            return false;
+        }
     }
     return true;
 }
@@ -554,6 +595,9 @@ static bool run_blocks(struct emu_run *run)
                 }
                 unit_start(run, u);
             }
+        }
+        if (!land_late(run, !stepped, &stepped)) {
+            return false;
         }
         if (!stepped) {
             report_deadlock(run);
@@ -657,7 +701,7 @@ static enum gk_status check_launch(struct emu_run *run, struct gk_err *err)
 static uint64_t step_coprime(struct emu_run *run, uint64_t count)
 {
     for (;;) {
-        uint64_t step = 1 + next_random(run) % count, a = step, b = count;
+        uint64_t step = 1 + emu_random(run) % count, a = step, b = count;
 
         while (b) {
             uint64_t rest = a % b;
@@ -702,7 +746,7 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
     run->block_count = (uint32_t)resident;
     run->order.off = run->emu->no_races;
     run->random = run->emu->seed * 0x9e3779b97f4a7c15ull + run->emu->launches;
-    run->unit_first = next_random(run) % (run->total_blocks / run->cluster_blocks);
+    run->unit_first = emu_random(run) % (run->total_blocks / run->cluster_blocks);
     run->unit_step = step_coprime(run, run->total_blocks / run->cluster_blocks);
     run->blocks = calloc(run->block_count, sizeof(*run->blocks));
     run->hits = calloc(kernel->code_count + 1, sizeof(*run->hits));

@@ -39,7 +39,8 @@ void emu_warp_start(struct emu_warp *warp, uint32_t lanes)
     warp->groups[0] = (struct emu_group){.pc = 0, .mask = lanes};
     warp->current = NO_GROUP;
     warp->finished = lanes == 0;
-    warp->copy_count = 0;
+    emu_flights_clear(&warp->flights);
+    warp->tried = 0;
     warp->carry = 0;
     warp->steps = 0;
     warp->wgmma_batch = warp->wgmma_done = warp->wgmma_fences = 0;
@@ -363,35 +364,4 @@ bool emu_warp_run(struct emu_warp *warp, uint32_t quantum)
     warp->steps += steps;
     warp->run->executed += steps;
     return ok;
-}
-
-/* ------------------------------------------------------------------ copies in flight */
-
-void emu_copies_complete(struct emu_warp *warp, const uint32_t *threshold, uint32_t mask)
-{
-    struct emu_block *block = warp->block;
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < warp->copy_count; i++) {
-        struct emu_copy_async *copy = &warp->copies[i];
-
-        for (uint32_t left = copy->mask & mask; left; left &= left - 1) {
-            unsigned l = (unsigned)__builtin_ctz(left);
-
-            if (copy->batch < threshold[l]) {
-                memcpy(block->shared + copy->address[l], copy->data[l], copy->bytes);
-                emu_order_landed(warp, l, copy->address[l], copy->bytes);
-                emu_bits_clear(block->shared_pending, copy->address[l], copy->bytes);
-                emu_bits_set(block->shared_written, copy->address[l], copy->bytes);
-                copy->mask &= ~(1u << l);
-            }
-        }
-        if (copy->mask) {
-            if (kept != i) {
-                warp->copies[kept] = *copy;
-            }
-            kept++;
-        }
-    }
-    warp->copy_count = kept;
 }
