@@ -60,6 +60,7 @@ enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_trials(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_space(struct gk_cli *cli, struct gk_err *err);
+enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_kernels(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_workers(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err);

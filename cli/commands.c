@@ -76,6 +76,20 @@ static const struct gk_option space_options[] = {
      false},
     JSON_OPTION,
     END_OPTION};
+static const struct gk_option replay_options[] = {
+    {"strategy", "S,..", "strategies to run (default: all)", false},
+    {"space", "FILE", "a recorded space, as if it stood among the operands", true},
+    {"seeds", "N", "runs of each strategy on each space (default 100)", false},
+    {"seed", "N", "seed of the first run; the others follow (default 1)", false},
+    {"budget", "N", "evaluations that a strategy is told it has (default 400)", false},
+    {"evals", "N", "the same as --budget", false},
+    {"credit", "N", "configs asked for at once (default 1)", false},
+    {"samples", "N",
+     "tell the median of so many recorded samples (default 0: the recorded time)", false},
+    {"jobs", "N", "threads (default: one a processor)", false},
+    {"no-score", NULL, "end runs at the budget and leave the score out", false},
+    JSON_OPTION,
+    END_OPTION};
 static const struct gk_option kernels_options[] = {
     {"arch", "ARCH", "for the number of configs (default emu-sm_80)", false},
     JSON_OPTION,
@@ -145,6 +159,22 @@ static const struct gk_command commands[] = {
      "  gktune space gemm --shape M=4096,N=4096,K=4096\n"
      "  gktune space gemm --shape M=16,N=64,K=64 --list | head -n 1\n",
      space_options, 1, 1},
+    {"replay", gk_cmd_replay, "judge strategies on recorded spaces",
+     "FILE.. [--strategy S,..] [--seeds N] [--budget N] [--credit N] [--json]",
+     "Reads caches of Kernel Tuner and T4 results, plain or gzip, takes what is whole and says what "
+     "it\n"
+     "dropped. Every strategy searches every space with every seed; configs cost what they cost "
+     "when\n"
+     "they were recorded. Prints the fraction of the best recorded time after so many evaluations "
+     "and\n"
+     "after the simulated seconds that those cost on average, and a score: 0 is what random search "
+     "is\n"
+     "expected to reach, 1 the best, averaged until random search has gone 95 % of the way from "
+     "the\n"
+     "median to the best. The same command prints the same, whatever --jobs says.",
+     "  gktune replay convolution_A100.kt.json.gz --strategy random,local --seeds 25\n"
+     "  gktune replay *.kt.json.gz --credit 32 --json\n",
+     replay_options, 0, GK_OPERANDS_MAX},
     {"kernels", gk_cmd_kernels, "ops, their fields, templates and parameters",
      "[OP|FAMILY|FILE.kernel.json] [--arch A] [--json]",
      "Without an operand a line an op; with one, everything a shapes file may say and every\n"

@@ -1,0 +1,189 @@
+/* gktune replay: strategies over spaces that others recorded. No daemon, no device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/replay.h"
+
+#define SEEDS_MAX 100000
+#define EVALS_MAX 10000000
+#define JOBS_MAX  1024
+
+static enum gk_status number(const struct gk_cli *cli, const char *name, int64_t fallback,
+                             int64_t min, int64_t max, int64_t *out, struct gk_err *err)
+{
+    const char *text = gk_options_get(&cli->options, name);
+    char what[32];
+    *out = fallback;
+    (void)snprintf(what, sizeof what, "--%s", name);
+    return text ? gk_parse_int(text, what, min, max, out, err) : GK_OK;
+}
+
+static enum gk_status fail_strategy(const char *name, size_t size, struct gk_err *err)
+{
+    struct gk_buf names = {0};
+    for (uint32_t i = 0; gk_strategy_at(i); i++) {
+        gk_buf_printf(&names, "%s%s", i ? ", " : "", gk_strategy_at(i)->name);
+    }
+    enum gk_status status = gk_fail(err, GK_USAGE, "--strategy '%.*s': allowed are %s",
+                                    (int)(size < 64 ? size : 64), name, gk_buf_text(&names));
+    gk_buf_fini(&names);
+    return status;
+}
+
+/* "a,b": in that order. Without the option all of them. */
+static enum gk_status read_strategies(const struct gk_cli *cli, struct replay_grid *grid,
+                                      struct gk_err *err)
+{
+    const char *text = gk_options_get(&cli->options, "strategy");
+    for (uint32_t i = 0; !text && gk_strategy_at(i) && i < REPLAY_STRATEGIES_MAX; i++) {
+        grid->strategies[grid->strategy_count++] = gk_strategy_at(i);
+    }
+    while (text) {
+        size_t size = strcspn(text, ",");
+        char *name = gk_strndup(text, size);
+        if (!name) {
+            return gk_fail(err, GK_NOMEM, "out of memory");
+        }
+        const struct gk_strategy_ops *ops = gk_strategy_find(name);
+        free(name);
+        if (!ops) {
+            return fail_strategy(text, size, err);
+        }
+        if (grid->strategy_count == REPLAY_STRATEGIES_MAX) {
+            return gk_fail(err, GK_LIMIT, "--strategy: more than %u", REPLAY_STRATEGIES_MAX);
+        }
+        grid->strategies[grid->strategy_count++] = ops;
+        text = text[size] ? text + size + 1 : NULL;
+    }
+    return GK_OK;
+}
+
+static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid *grid,
+                                   struct gk_err *err)
+{
+    static const uint32_t usual[] = {25, 50, 100, 200, 400};
+    int64_t seeds, seed, evals, credit, samples, jobs;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const char *evals_name = gk_options_has(&cli->options, "evals") ? "evals" : "budget";
+    enum gk_status status = number(cli, "seeds", 100, 1, SEEDS_MAX, &seeds, err);
+    if (status == GK_OK) {
+        status = number(cli, "seed", 1, 0, INT64_MAX / 2, &seed, err);
+    }
+    if (status == GK_OK) {
+        status = number(cli, evals_name, 400, 1, EVALS_MAX, &evals, err);
+    }
+    if (status == GK_OK) {
+        status = number(cli, "credit", 1, 1, 4096, &credit, err);
+    }
+    if (status == GK_OK) {
+        status = number(cli, "samples", 0, 0, GK_REPLAY_SAMPLES_MAX, &samples, err);
+    }
+    if (status == GK_OK) {
+        status =
+            number(cli, "jobs", cpus > 0 && cpus <= JOBS_MAX ? cpus : 1, 1, JOBS_MAX, &jobs, err);
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    grid->seeds = (uint32_t)seeds;
+    grid->seed = (uint64_t)seed;
+    grid->evals = (uint32_t)evals;
+    grid->credit = (uint32_t)credit;
+    grid->samples = (uint32_t)samples;
+    grid->jobs = (uint32_t)jobs;
+    grid->score = !gk_options_has(&cli->options, "no-score");
+    for (size_t i = 0; i < GK_ARRAY_COUNT(usual) && usual[i] < grid->evals; i++) {
+        grid->columns[grid->column_count++] = usual[i];
+    }
+    grid->columns[grid->column_count++] = grid->evals;
+    return GK_OK;
+}
+
+static enum gk_status add_space(struct replay_grid *grid, const char *path, struct gk_err *err)
+{
+    if (grid->space_count == REPLAY_SPACES_MAX) {
+        return gk_fail(err, GK_LIMIT, "more than %u files", REPLAY_SPACES_MAX);
+    }
+    struct replay_space *space = &grid->spaces[grid->space_count++];
+    const char *slash = strrchr(path, '/');
+    space->path = path;
+    space->name = slash && slash[1] ? slash + 1 : path;
+    enum gk_status status = replay_load(path, &space->recording, err);
+    if (status == GK_OK) {
+        status = gk_replay_baseline_create(space->recording, &space->baseline, err);
+    }
+    return status;
+}
+
+static enum gk_status read_spaces(const struct gk_cli *cli, struct replay_grid *grid,
+                                  struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    for (uint32_t i = 0; status == GK_OK && i < cli->options.operand_count; i++) {
+        status = add_space(grid, cli->options.operands[i], err);
+    }
+    for (uint32_t i = 0; status == GK_OK && gk_options_at(&cli->options, "space", i); i++) {
+        status = add_space(grid, gk_options_at(&cli->options, "space", i), err);
+    }
+    if (status == GK_OK && !grid->space_count) {
+        status = gk_fail(err, GK_USAGE, "a recorded space is missing: gktune replay FILE..");
+    }
+    return status;
+}
+
+static enum gk_status print_all(struct gk_cli *cli, const struct replay_grid *grid,
+                                struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    if (cli->json) {
+        struct gk_json *json = NULL;
+        status = replay_json(grid, &json, err);
+        if (status == GK_OK) {
+            status = gk_print_json(cli, json, err);
+        }
+        gk_json_free(json);
+        return status;
+    }
+    struct gk_buf out = {0};
+    for (uint32_t i = 0; status == GK_OK && i < grid->space_count; i++) {
+        replay_print_file(&grid->spaces[i], &out);
+        status = replay_print_space(grid, i, &out, err);
+    }
+    if (status == GK_OK) {
+        status = replay_print_means(grid, &out, err);
+    }
+    if (status == GK_OK) {
+        status = gk_buf_status(&out, err);
+    }
+    if (status == GK_OK) {
+        (void)fputs(gk_buf_text(&out), stdout);
+    }
+    gk_buf_fini(&out);
+    return status;
+}
+
+enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err)
+{
+    struct replay_grid *grid = calloc(1, sizeof *grid);
+    if (!grid) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    enum gk_status status = read_strategies(cli, grid, err);
+    if (status == GK_OK) {
+        status = read_numbers(cli, grid, err);
+    }
+    if (status == GK_OK) {
+        status = read_spaces(cli, grid, err);
+    }
+    if (status == GK_OK) {
+        status = replay_grid_run(grid, err);
+    }
+    if (status == GK_OK) {
+        status = print_all(cli, grid, err);
+    }
+    replay_grid_fini(grid);
+    free(grid);
+    return status;
+}

@@ -1,0 +1,60 @@
+/*
+ * gktune replay: strategies over recorded spaces, many seeds at once.
+ *
+ * The parts: files into recordings, a grid of runs shared by threads, what is printed, the drawing.
+ * Results do not depend on the number of threads: each run has its place in the grid.
+ */
+#ifndef GK_CLI_REPLAY_H
+#define GK_CLI_REPLAY_H
+
+#include "cli/command.h"
+#include "search/replay_run.h"
+
+#define REPLAY_SPACES_MAX     64u
+#define REPLAY_STRATEGIES_MAX 32u
+#define REPLAY_COLUMNS_MAX    8u
+
+struct replay_space {
+    const char *path; /* borrowed */
+    const char *name; /* its last part */
+    struct gk_recording *recording;
+    struct gk_replay_baseline *baseline;
+    uint32_t *hints; /* indices of this space, best of the others' first */
+    uint32_t hint_count;
+};
+
+struct replay_grid {
+    struct replay_space spaces[REPLAY_SPACES_MAX];
+    uint32_t space_count;
+    const struct gk_strategy_ops *strategies[REPLAY_STRATEGIES_MAX];
+    uint32_t strategy_count;
+    uint32_t seeds;
+    uint64_t seed; /* of the first run */
+    uint32_t evals, credit, samples, jobs;
+    bool score;                           /* run on to where scores end */
+    uint32_t columns[REPLAY_COLUMNS_MAX]; /* evaluations at which it is looked */
+    uint32_t column_count;
+    struct gk_replay_trace *traces; /* space, then strategy, then seed */
+};
+
+void replay_grid_fini(struct replay_grid *grid);
+
+/* Reads a regular file, in pieces. */
+enum gk_status replay_load(const char *path, struct gk_recording **recording_out,
+                           struct gk_err *err);
+/* All runs. A run that fails ends the grid; the error of the first in order is given. */
+enum gk_status replay_grid_run(struct replay_grid *grid, struct gk_err *err);
+const struct gk_replay_trace *replay_grid_traces(const struct replay_grid *grid, uint32_t space,
+                                                 uint32_t strategy);
+
+/* What was read, what was dropped. */
+void replay_print_file(const struct replay_space *space, struct gk_buf *out);
+enum gk_status replay_print_space(const struct replay_grid *grid, uint32_t space,
+                                  struct gk_buf *out, struct gk_err *err);
+/* Mean score of each strategy over all spaces. */
+enum gk_status replay_print_means(const struct replay_grid *grid, struct gk_buf *out,
+                                  struct gk_err *err);
+enum gk_status replay_json(const struct replay_grid *grid, struct gk_json **json_out,
+                           struct gk_err *err);
+
+#endif
