@@ -75,28 +75,28 @@ static void time_reacts(void **state)
                                        .waves = 4};
     struct gk_emu_props props = props_of("sm_80");
     struct gk_emu_counts counts = base;
-    double time = emu_model_ns(&props, &counts, 128, 2 << 20);
+    double time = emu_model_ns(&props, &counts, 128, 2 << 20, NULL);
 
     (void)state;
     assert_true(time > 2000.0);
-    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20) == time);
+    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20, NULL) == time);
     counts.shared_wavefronts = 3000000; /* bank conflicts */
-    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20) > time * 1.5);
+    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20, NULL) > time * 1.5);
     counts = base;
     counts.global_load_sectors *= 8; /* smaller tiles */
-    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20) > time);
-    assert_true(emu_model_ns(&props, &base, 128, 64 << 20) > time); /* beyond the L2 */
+    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20, NULL) > time);
+    assert_true(emu_model_ns(&props, &base, 128, 64 << 20, NULL) > time); /* beyond the L2 */
     counts = base;
     counts.cp_async_left = 8192; /* a deeper ring */
-    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20) < time);
+    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20, NULL) < time);
     counts = base;
     counts.blocks_per_sm = 4; /* better occupancy */
     counts.waves = 2;
-    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20) < time);
+    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20, NULL) < time);
     counts = base;
     counts.blocks = 65; /* one block over: the busiest SM has nine instead of eight */
     counts.waves = 5;
-    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20) > time * 1.05);
+    assert_true(emu_model_ns(&props, &counts, 128, 2 << 20, NULL) > time * 1.05);
 }
 
 static const char CONFLICT_KERNEL[] =

@@ -107,6 +107,9 @@ struct gk_emu_counts {
     uint64_t cp_async_bytes;
     uint64_t cp_async_waits; /* of warps */
     uint64_t cp_async_left;  /* groups still in flight behind each wait, summed */
+    /* Bulk and tensor copies: into each block's shared memory, out of it, and what of both crosses
+     * the L2, where a multicast counts once. */
+    uint64_t bulk_load_bytes, bulk_store_bytes, bulk_global_bytes;
     uint64_t shared_requests;
     uint64_t shared_wavefronts; /* one a request without bank conflicts (2 for 8, 4 for 16 bytes) */
     uint64_t shared_atomics;
@@ -123,6 +126,20 @@ struct gk_emu_counts {
     uint64_t waves;         /* of resident blocks over the whole emulated GPU, rounded up */
 };
 
+/* What the modelled time is made of, in ns of the busiest SM, each as if it were alone (emu_model.c
+ * says how they combine). MODELLED. */
+struct gk_emu_terms {
+    double tensor_ns;
+    double fma_ns; /* with integer operations */
+    double fp64_ns, special_ns;
+    double issue_ns;  /* warp instructions */
+    double shared_ns; /* wavefronts */
+    double dram_ns, l2_ns;
+    double latency_ns; /* of all waves: fill and drain, barriers, waits for copies */
+    double launch_ns;
+    double hidden; /* 0 to 1: which part of the smaller one of compute and memory overlaps */
+};
+
 #define GK_EMU_TEXT_MAX 2048 /* a deadlock lists a dozen waiters */
 #define GK_EMU_PATH_MAX 256
 
@@ -137,6 +154,7 @@ struct gk_emu_report {
     uint64_t address; /* of a memory fault, else 0 */
     struct gk_emu_counts counts;
     double modelled_ns; /* MODELLED, no accuracy claimed; set only when the launch ran to its end */
+    struct gk_emu_terms terms; /* as modelled_ns */
 };
 
 /* Limits of a target before anything is created. GK_UNSUPPORTED names the targets there are. */

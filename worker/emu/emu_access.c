@@ -99,6 +99,10 @@ static void count_access(struct emu_warp *warp, const struct emu_reach *access, 
 {
     struct gk_emu_counts *counts = &warp->run->report->counts;
 
+    if (warp->run->lines && (access->space == EMU_GLOBAL || access->space == EMU_SHARED)) {
+        emu_lines_request(warp->run->lines, access->address, mask, bytes,
+                          access->space == EMU_SHARED, kind != EMU_LOAD);
+    }
     if (access->space == EMU_GLOBAL || access->space == EMU_CONST) {
         uint32_t sectors = access->uniform ? 1 : count_sectors(access->address, mask);
 
@@ -156,9 +160,8 @@ static inline void bits_put(unsigned char *bits, uint64_t offset, uint32_t bytes
 
 /* ------------------------------------------------------------------ pages */
 
-/* Pages [first, last] of an allocation are touched by this launch: what the model takes for the
- * launch's footprint. A few pages between lanes may be counted although none is read. */
-static void touch_pages(struct emu_run *run, struct emu_alloc *alloc, uint64_t first, uint64_t last)
+/* A few pages between lanes may be counted although none is read. */
+void emu_touch_pages(struct emu_run *run, struct emu_alloc *alloc, uint64_t first, uint64_t last)
 {
     if (alloc->touched_in != run->emu->launches) {
         memset(alloc->touched, 0, (size_t)(alloc->size / EMU_PAGE_BYTES / 8) + 16);
@@ -239,7 +242,7 @@ static int scattered_global(struct emu_warp *warp, const struct emu_insn *insn, 
             return bad_address(warp, insn, lane, bytes, kind, access);
         }
         access->ptr[lane] = alloc->bytes + (access->address[lane] - alloc->address);
-        touch_pages(warp->run, alloc, access->address[lane] - alloc->address,
+        emu_touch_pages(warp->run, alloc, access->address[lane] - alloc->address,
                     access->address[lane] - alloc->address);
         if (check_lane_global(warp, insn, lane, bytes, kind, access, alloc) != EMU_NEXT) {
             return EMU_STOP;
@@ -265,7 +268,7 @@ static int access_global(struct emu_warp *warp, const struct emu_insn *insn, uin
     if (!alloc) {
         return scattered_global(warp, insn, mask, bytes, kind, access);
     }
-    touch_pages(warp->run, alloc, low - alloc->address, high - alloc->address);
+    emu_touch_pages(warp->run, alloc, low - alloc->address, high - alloc->address);
     base = alloc->bytes;
     for (unsigned l = 0; l < EMU_LANES; l++) {
         access->ptr[l] = base + (access->address[l] - alloc->address);

@@ -28,6 +28,7 @@ struct emu_reach {
 
 #define emu_access     EMU_ISA_NAME(emu_access)
 #define emu_wavefronts EMU_ISA_NAME(emu_wavefronts)
+#define emu_touch_pages EMU_ISA_NAME(emu_touch_pages)
 
 /* `second` takes the instruction's second address. `bytes` is what one lane touches (1..16, a power
  * of two). EMU_NEXT or EMU_STOP. */
@@ -36,5 +37,8 @@ int emu_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask
                struct emu_reach *out);
 /* Passes of the 32 banks that the lanes of the mask need. */
 uint32_t emu_wavefronts(const uint64_t *address, uint32_t mask, uint32_t bytes);
+/* Bytes [first, last] of an allocation are touched by this launch: what the model takes for the
+ * launch's footprint, in whole pages. */
+void emu_touch_pages(struct emu_run *run, struct emu_alloc *alloc, uint64_t first, uint64_t last);
 
 #endif

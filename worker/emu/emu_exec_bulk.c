@@ -27,6 +27,7 @@ struct bulk {
     uint8_t add;    /* type of a sum; 0: a copy */
     uint32_t agent; /* of the shared memory's accesses: reads of a store, writes of a load */
     uint32_t tick;
+    bool counted; /* a multicast crosses the L2 once */
 };
 
 /* ------------------------------------------------------------------ pieces */
@@ -49,6 +50,8 @@ static uint8_t *global_at(struct bulk *bulk, uint64_t address, uint32_t bytes, b
                                bytes, write ? "bulk write" : "bulk read");
         return NULL;
     }
+    emu_touch_pages(bulk->warp->run, alloc, address - alloc->address,
+                    address - alloc->address + bytes - 1);
     return alloc->bytes + (address - alloc->address);
 }
 
@@ -375,6 +378,20 @@ static void land(struct emu_flight *flight)
     (void)walk(&bulk, &flight->bulk, flight->bytes); /* was checked when it was started */
 }
 
+/* A box that reaches beyond its tensor counts whole: what is left out of it is nobody's ideal. */
+static void count_copy(struct bulk *bulk, uint32_t bytes)
+{
+    struct gk_emu_counts *counts = &bulk->warp->run->report->counts;
+
+    if (bulk->store) {
+        counts->bulk_store_bytes += bytes;
+    } else {
+        counts->bulk_load_bytes += bytes;
+    }
+    counts->bulk_global_bytes += bulk->counted ? 0 : bytes;
+    bulk->counted = true;
+}
+
 /* Checks the whole copy, and lets it go. */
 static int start(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t bytes)
 {
@@ -386,6 +403,7 @@ static int start(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t
     if (walk(bulk, what, bytes) != EMU_NEXT) {
         return EMU_STOP;
     }
+    count_copy(bulk, bytes);
     flight = emu_flights_room(flights);
     if (!flight) {
         return emu_fault(warp, bulk->insn, bulk->lane, GK_EMU_FAULT_UNSUPPORTED, 0,

@@ -12,6 +12,7 @@
 
 #include "worker/emu/emu.h"
 #include "worker/emu/emu_flight.h"
+#include "worker/emu/emu_lines.h"
 #include "worker/emu/emu_order.h"
 
 #define EMU_LANES              32
@@ -149,6 +150,8 @@ struct emu_insn {
 struct emu_loc {
     uint32_t file, line;             /* where the code stands */
     uint32_t outer_file, outer_line; /* where it was inlined, 0: not inlined */
+    uint32_t parent; /* index of the place where it was inlined, 0: not inlined */
+    uint32_t column;
 };
 
 /* A call site: what is copied in and out. */
@@ -225,6 +228,7 @@ struct gk_emu {
     uint64_t seed, work_limit;
     enum gk_emu_schedule schedule;
     bool no_races; /* not looked for */
+    struct emu_lines *lines; /* NULL: not counted */
     uint64_t launches;
     struct ptx_index *index; /* instruction rows by opcode */
 };
@@ -339,6 +343,7 @@ struct emu_run {
     struct gk_emu_report *report;
     unsigned char *params;
     uint64_t *hits; /* executions of each instruction, a warp counts once */
+    struct emu_lines *lines; /* NULL: not counted */
     uint64_t executed, limit;
     uint64_t stamp; /* grows with each choice of a group */
     uint32_t shared_bytes, local_bytes, threads, warps;
@@ -440,9 +445,10 @@ emu_exec emu_exec_guarded;
 
 /* ------------------------------------------------------------------ model (emu_model.c) */
 
-/* `threads` of a block; `footprint_bytes`: what the launch may touch at most once. */
+/* `threads` of a block; `footprint_bytes`: what the launch may touch at most once. terms_out may be
+ * NULL. */
 double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts *counts,
-                    uint32_t threads, uint64_t footprint_bytes);
+                    uint32_t threads, uint64_t footprint_bytes, struct gk_emu_terms *terms_out);
 
 /* ------------------------------------------------------------------ decoder (ptx_module.c) */
 

@@ -64,6 +64,7 @@ void gk_emu_destroy(struct gk_emu *emu)
     }
     emu_memory_fini(&emu->memory);
     ptx_index_destroy(emu->index);
+    emu_lines_destroy(emu->lines);
     free(emu);
 }
 
@@ -827,6 +828,7 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
 
     emu->launches++;
     status = status == GK_OK ? run_prepare(&run, err) : status;
+    status = status == GK_OK ? emu_lines_begin(&run, err) : status;
     if (status != GK_OK) {
         run_fini(&run);
         return status;
@@ -837,11 +839,14 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
     sum_counts(&run);
     if (status == GK_OK) {
         report.modelled_ns = emu_model_ns(&emu->props, &report.counts, run.threads,
-                                          run.pages_touched * EMU_PAGE_BYTES);
+                                          run.pages_touched * EMU_PAGE_BYTES, &report.terms);
     } else {
         (void)gk_fail(err, GK_TRIAL, "%s", report.text);
     }
     *report_out = report;
+    if (emu_lines_end(&run, err) != GK_OK) {
+        status = GK_NOMEM;
+    }
     run_fini(&run);
     return status;
 }

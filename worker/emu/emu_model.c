@@ -130,46 +130,79 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts *counts,
-                    uint32_t threads, uint64_t footprint_bytes)
+/* Cycles of latency of one wave: fill and drain, barriers, waits for copies in flight. */
+static double wave_latency(const struct gk_emu_counts *counts, double resident)
 {
-    /* A launch with fewer blocks than places leaves places empty. */
-    uint64_t most = (counts->blocks + props->sm_count - 1) / props->sm_count;
-    double resident = (double)(most < counts->blocks_per_sm ? most : counts->blocks_per_sm);
-    double warps = (double)((threads + EMU_LANES - 1) / EMU_LANES) * resident;
-    /* The busiest SM's part of the work. */
-    double blocks = (double)counts->blocks;
-    double waves = (double)counts->waves;
-    double share = (double)most / blocks;
-    double tensor = (double)counts->tensor_flops / TENSOR_FLOPS_PER_CYCLE * share;
-    double fma = (double)(counts->fma_ops + counts->int_ops) / FMA_LANES_PER_CYCLE * share;
-    double fp64 = (double)counts->fp64_ops / FP64_LANES_PER_CYCLE * share;
-    double special = (double)counts->special_ops / SPECIAL_LANES_PER_CYCLE * share;
-    double issue = (double)counts->warp_instructions / ISSUE_WARPS_PER_CYCLE * share;
-    double shared = (double)counts->shared_wavefronts / WAVEFRONTS_PER_CYCLE * share;
-    double touched = (double)(counts->global_load_sectors + counts->global_store_sectors) * 32.0;
-    double first = (double)footprint_bytes < touched ? (double)footprint_bytes : touched;
-    double kept = (double)footprint_bytes <= (double)props->l2_bytes
-                      ? 1.0
-                      : (double)props->l2_bytes / (double)footprint_bytes;
-    double dram = first + (touched - first) * (1.0 - kept);
-    double compute =
-        larger(larger(tensor, larger(fma, fp64)), larger(special, larger(issue, shared)));
-    double memory = larger(dram / DRAM_BYTES_PER_CYCLE, touched / L2_BYTES_PER_CYCLE);
-    double hide = warps / WARPS_TO_HIDE;
     double barriers = (double)counts->barrier_waits / larger(1.0, (double)counts->warps);
     double left = counts->cp_async_waits
                       ? (double)counts->cp_async_left / (double)counts->cp_async_waits
                       : 0.0;
     double waits = (double)counts->cp_async_waits / larger(1.0, (double)counts->warps);
-    double latency = WAVE_LATENCY_CYCLES + MEMORY_LATENCY_CYCLES +
-                     (barriers * BARRIER_CYCLES +
-                      waits * MEMORY_LATENCY_CYCLES / ((1.0 + left) * (1.0 + left))) /
-                         larger(1.0, resident);
-    double cycles;
 
-    hide = hide > 1.0 ? 1.0 : hide;
-    cycles = larger(compute, memory) + (1.0 - hide) * (compute < memory ? compute : memory) +
-             waves * latency;
+    return WAVE_LATENCY_CYCLES + MEMORY_LATENCY_CYCLES +
+           (barriers * BARRIER_CYCLES +
+            waits * MEMORY_LATENCY_CYCLES / ((1.0 + left) * (1.0 + left))) /
+               larger(1.0, resident);
+}
+
+/* Each term in cycles: `share` is the busiest SM's part of the work. */
+static struct gk_emu_terms terms_of(const struct gk_emu_props *props,
+                                    const struct gk_emu_counts *counts, double share,
+                                    uint64_t footprint_bytes)
+{
+    double touched = (double)(counts->global_load_sectors + counts->global_store_sectors) * 32.0 +
+                     (double)counts->bulk_global_bytes;
+    double first = (double)footprint_bytes < touched ? (double)footprint_bytes : touched;
+    double kept = (double)footprint_bytes <= (double)props->l2_bytes
+                      ? 1.0
+                      : (double)props->l2_bytes / (double)footprint_bytes;
+    double dram = first + (touched - first) * (1.0 - kept);
+
+    return (struct gk_emu_terms){
+        .tensor_ns = (double)counts->tensor_flops / TENSOR_FLOPS_PER_CYCLE * share,
+        .fma_ns = (double)(counts->fma_ops + counts->int_ops) / FMA_LANES_PER_CYCLE * share,
+        .fp64_ns = (double)counts->fp64_ops / FP64_LANES_PER_CYCLE * share,
+        .special_ns = (double)counts->special_ops / SPECIAL_LANES_PER_CYCLE * share,
+        .issue_ns = (double)counts->warp_instructions / ISSUE_WARPS_PER_CYCLE * share,
+        .shared_ns = (double)counts->shared_wavefronts / WAVEFRONTS_PER_CYCLE * share,
+        .dram_ns = dram / DRAM_BYTES_PER_CYCLE,
+        .l2_ns = touched / L2_BYTES_PER_CYCLE,
+    };
+}
+
+static void to_ns(struct gk_emu_terms *terms, double ns_a_cycle)
+{
+    double *const all[] = {&terms->tensor_ns,  &terms->fma_ns,   &terms->fp64_ns,
+                           &terms->special_ns, &terms->issue_ns, &terms->shared_ns,
+                           &terms->dram_ns,    &terms->l2_ns,    &terms->latency_ns};
+
+    for (size_t i = 0; i < GK_ARRAY_COUNT(all); i++) {
+        *all[i] *= ns_a_cycle;
+    }
+}
+
+double emu_model_ns(const struct gk_emu_props *props, const struct gk_emu_counts *counts,
+                    uint32_t threads, uint64_t footprint_bytes, struct gk_emu_terms *terms_out)
+{
+    /* A launch with fewer blocks than places leaves places empty. */
+    uint64_t most = (counts->blocks + props->sm_count - 1) / props->sm_count;
+    double resident = (double)(most < counts->blocks_per_sm ? most : counts->blocks_per_sm);
+    double warps = (double)((threads + EMU_LANES - 1) / EMU_LANES) * resident;
+    double share = (double)most / (double)counts->blocks;
+    struct gk_emu_terms terms = terms_of(props, counts, share, footprint_bytes);
+    double compute = larger(larger(terms.tensor_ns, larger(terms.fma_ns, terms.fp64_ns)),
+                            larger(terms.special_ns, larger(terms.issue_ns, terms.shared_ns)));
+    double memory = larger(terms.dram_ns, terms.l2_ns), cycles;
+
+    terms.hidden = warps / WARPS_TO_HIDE;
+    terms.hidden = terms.hidden > 1.0 ? 1.0 : terms.hidden;
+    terms.latency_ns = (double)counts->waves * wave_latency(counts, resident);
+    terms.launch_ns = LAUNCH_NS;
+    cycles = larger(compute, memory) +
+             (1.0 - terms.hidden) * (compute < memory ? compute : memory) + terms.latency_ns;
+    to_ns(&terms, 1e6 / (double)props->clock_khz);
+    if (terms_out) {
+        *terms_out = terms;
+    }
     return LAUNCH_NS + cycles * 1e6 / (double)props->clock_khz;
 }

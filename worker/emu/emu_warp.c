@@ -319,6 +319,7 @@ static inline uint32_t guarded(const struct emu_warp *warp, const struct emu_ins
 bool emu_warp_run(struct emu_warp *warp, uint32_t quantum)
 {
     const struct emu_insn *code = warp->run->kernel->code;
+    const struct emu_lines *lines = warp->run->lines;
     uint64_t *hits = warp->run->hits;
     uint32_t steps = 0, fair_left = FAIR_TURN;
     bool ok = true;
@@ -329,7 +330,9 @@ bool emu_warp_run(struct emu_warp *warp, uint32_t quantum)
     while (steps < quantum) {
         const struct emu_insn *insn = &code[warp->pc];
         uint32_t mask = guarded(warp, insn), before = warp->pc;
-        int step = mask ? insn->exec(warp, insn, mask) : EMU_NEXT;
+        int step = !mask   ? EMU_NEXT
+                   : lines ? emu_lines_exec(warp, insn, mask)
+                           : insn->exec(warp, insn, mask);
 
         hits[before]++;
         steps++;

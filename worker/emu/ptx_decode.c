@@ -277,6 +277,25 @@ static enum gk_status declare_memory(struct ptx_body *body, enum ptx_symbol_kind
     return status == GK_OK ? ptx_want(parser, ";") : status;
 }
 
+#define LOC_DISTANCE_MAX 8192u /* a search without an end would be quadratic */
+
+/* The place that an inlined_at means: NVRTC names it by its numbers alone, behind a .loc of its
+ * own. A call that was inlined several times is met in each of them: the last is meant. */
+static uint32_t place_before(const struct gk_emu_module *module, uint32_t file, uint32_t line,
+                             uint32_t column)
+{
+    uint32_t end = module->loc_count > LOC_DISTANCE_MAX ? module->loc_count - LOC_DISTANCE_MAX : 1;
+
+    for (uint32_t i = module->loc_count; i-- > end;) {
+        const struct emu_loc *loc = &module->locs[i];
+
+        if (loc->line == line && loc->column == column && loc->file == file) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 /* .loc file line column [, function_name label[+n], inlined_at file line column] */
 static enum gk_status take_loc(struct ptx_body *body)
 {
@@ -290,6 +309,7 @@ static enum gk_status take_loc(struct ptx_body *body)
     status = status == GK_OK ? ptx_take_int(parser, &column) : status;
     loc.file = (uint32_t)file;
     loc.line = (uint32_t)line;
+    loc.column = (uint32_t)column;
     while (ptx_accept(parser, ",", &status)) {
         if (ptx_accept(parser, "function_name", &status)) {
             status = status == GK_OK ? ptx_next(parser) : status;
@@ -302,6 +322,7 @@ static enum gk_status take_loc(struct ptx_body *body)
             status = status == GK_OK ? ptx_take_int(parser, &column) : status;
             loc.outer_file = (uint32_t)file;
             loc.outer_line = (uint32_t)line;
+            loc.parent = place_before(module, loc.outer_file, loc.outer_line, (uint32_t)column);
         }
     }
     status = status == GK_OK ? ptx_grow(&module->locs, module->loc_count, &module->loc_capacity,
