@@ -55,7 +55,9 @@ struct replay_rows {
     size_t count, capacity;
     double *samples;
     size_t sample_count, sample_capacity;
-    double unit_ns; /* of one unit of the file */
+    double unit_ns;           /* of one unit of the file */
+    struct gk_json *outvoted; /* a row near the start whose parameters are not the first row's */
+    struct replay_mark outvoted_mark;
     char device[GK_REPLAY_TEXT_MAX], kernel[GK_REPLAY_TEXT_MAX];
     struct gk_replay_drop drops[GK_REPLAY_DROPS];
     uint64_t oddities[GK_REPLAY_ODDITIES];

@@ -26,6 +26,7 @@ void replay_rows_fini(struct replay_rows *rows)
     free(rows->params);
     free(rows->raws);
     free(rows->samples);
+    gk_json_free(rows->outvoted);
     memset(rows, 0, sizeof *rows);
 }
 
@@ -567,19 +568,62 @@ static enum gk_status push(struct replay_rows *rows, const struct replay_raw *ra
     return GK_OK;
 }
 
-enum gk_status replay_rows_add(struct replay_rows *rows, const char *key, const char *text,
-                               size_t size, const struct replay_mark *mark, bool *parsed_out,
-                               struct gk_err *err)
+static bool has_params(const struct replay_rows *rows, const struct gk_json *config)
+{
+    bool has = gk_json_count(config) == rows->param_count;
+    for (uint32_t i = 0; has && i < rows->param_count; i++) {
+        has = gk_json_get(config, rows->params[i].name) != NULL;
+    }
+    return has;
+}
+
+static bool same_names(const struct gk_json *a, const struct gk_json *b)
+{
+    void *cursor = NULL;
+    const char *name = NULL;
+    bool same = gk_json_count(a) == gk_json_count(b);
+    while (same && gk_json_next(a, &cursor, &name)) {
+        same = gk_json_get(b, name) != NULL;
+    }
+    return same;
+}
+
+/* T4 names parameters in each row alone, and the first row may be the damaged one: when the two
+ * rows behind it agree with each other and not with it, it goes. True: look at both again. */
+static bool outvote_first(struct replay_rows *rows, const struct gk_json *json,
+                          const struct replay_mark *mark)
+{
+    const struct gk_json *config = gk_json_get(json, "configuration");
+    if (!rows->is_t4 || !rows->have_params || rows->count > 1 || !gk_json_count(config) ||
+        has_params(rows, config)) {
+        return false;
+    }
+    const struct gk_json *other = gk_json_get(rows->outvoted, "configuration");
+    if (other && same_names(other, config)) {
+        rows->drops[GK_REPLAY_NO_CONFIG].count--; /* the other was dropped when it was met */
+        for (size_t i = 0; i < rows->count; i++) {
+            struct replay_mark first = {rows->raws[i].offset, rows->raws[i].line};
+            replay_drop(rows, GK_REPLAY_NO_CONFIG, &first);
+        }
+        memset(rows->params, 0, GK_PARAMS_MAX * sizeof rows->params[0]);
+        rows->have_params = false;
+        rows->count = 0;
+        return true;
+    }
+    gk_json_free(rows->outvoted);
+    rows->outvoted = gk_json_copy(json); /* without memory the first row stays right */
+    rows->outvoted_mark = *mark;
+    return false;
+}
+
+static enum gk_status add_parsed(struct replay_rows *rows, const char *key,
+                                 const struct gk_json *json, const struct replay_mark *mark,
+                                 struct gk_err *err)
 {
     struct replay_raw raw = {.offset = mark->offset, .line = mark->line};
-    bool no_memory = false, result = false;
     enum gk_replay_drop_kind kind = GK_REPLAY_NO_RESULT;
     enum gk_status status = GK_OK;
-    struct gk_json *json = parse(rows, text, size, &no_memory);
-    *parsed_out = json != NULL;
-    if (!json) {
-        return no_memory ? gk_fail(err, GK_NOMEM, "no memory for a row") : GK_OK;
-    }
+    bool result = false;
     const struct gk_json *config = rows->is_t4 ? gk_json_get(json, "configuration") : json;
     if (read_config(rows, key, config, raw.digits, &kind)) {
         kind = GK_REPLAY_NO_RESULT;
@@ -587,9 +631,33 @@ enum gk_status replay_rows_add(struct replay_rows *rows, const char *key, const 
                              : read_cache_row(rows, json, &raw, &result, err);
     }
     if (status == GK_OK && result) {
-        status = push(rows, &raw, err);
-    } else if (status == GK_OK) {
+        return push(rows, &raw, err);
+    }
+    if (status == GK_OK) {
         replay_drop(rows, kind, mark);
+    }
+    return status;
+}
+
+enum gk_status replay_rows_add(struct replay_rows *rows, const char *key, const char *text,
+                               size_t size, const struct replay_mark *mark, bool *parsed_out,
+                               struct gk_err *err)
+{
+    bool no_memory = false;
+    enum gk_status status = GK_OK;
+    struct gk_json *json = parse(rows, text, size, &no_memory);
+    *parsed_out = json != NULL;
+    if (!json) {
+        return no_memory ? gk_fail(err, GK_NOMEM, "no memory for a row") : GK_OK;
+    }
+    if (outvote_first(rows, json, mark)) {
+        struct gk_json *before = rows->outvoted;
+        rows->outvoted = NULL;
+        status = add_parsed(rows, key, before, &rows->outvoted_mark, err);
+        gk_json_free(before);
+    }
+    if (status == GK_OK) {
+        status = add_parsed(rows, key, json, mark, err);
     }
     gk_json_free(json);
     return status;

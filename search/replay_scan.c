@@ -141,8 +141,12 @@ static enum gk_status give_up_row(struct gk_replay_reader *reader, enum gk_repla
 static enum gk_status take_row(struct gk_replay_reader *reader, struct gk_err *err)
 {
     bool parsed = false;
+    size_t at = 0;
     if (reader->overlong) {
         return give_up_row(reader, GK_REPLAY_TOO_LONG, err);
+    }
+    if (find_row(reader, &at)) { /* JSON or not: its own end was lost */
+        return give_up_row(reader, GK_REPLAY_UNREADABLE, err);
     }
     enum gk_status status = replay_rows_add(
         &reader->rows, reader->rows.is_t4 ? NULL : gk_buf_text(&reader->key),
@@ -285,10 +289,13 @@ static void close_container(struct gk_replay_reader *reader, enum replay_state s
     reader->state = state;
 }
 
-static void scan_root(struct gk_replay_reader *reader, char c)
+static void scan_root(struct gk_replay_reader *reader, char c, bool *again_out)
 {
     if (c == '"') {
         begin_key(reader, false);
+    } else if (c == '{' && reader->found_rows && reader->rows.is_t4) {
+        begin_value(reader, true); /* the list was closed too early */
+        *again_out = true;
     } else if (c == ',') {
         reader->comma = true;
     } else if (c == '}') {
@@ -359,10 +366,10 @@ static void scan_row_value(struct gk_replay_reader *reader, char c, bool *again_
 }
 
 /* Behind the root: rows may have been added to a file that was closed already. */
-static void scan_end(struct gk_replay_reader *reader, char c)
+static void scan_end(struct gk_replay_reader *reader, char c, bool *again_out)
 {
-    if (c == '"' && reader->found_rows && !reader->rows.is_t4) {
-        begin_key(reader, false);
+    if (reader->found_rows && c == (reader->rows.is_t4 ? '{' : '"')) {
+        scan_root(reader, c, again_out);
     } else if (c != ',' && c != '}') {
         stray(reader);
     }
@@ -389,7 +396,7 @@ static enum gk_status scan_byte(struct gk_replay_reader *reader, char c, bool *a
         }
         break;
     case REPLAY_ROOT:
-        scan_root(reader, c);
+        scan_root(reader, c, again_out);
         break;
     case REPLAY_ROOT_COLON:
     case REPLAY_ROW_COLON:
@@ -408,7 +415,7 @@ static enum gk_status scan_byte(struct gk_replay_reader *reader, char c, bool *a
         scan_key(reader, c);
         break;
     case REPLAY_END:
-        scan_end(reader, c);
+        scan_end(reader, c, again_out);
         break;
     case REPLAY_VALUE:
         break;

@@ -1,0 +1,1 @@
+gk_test(test_replay LIBS gk_search)
