@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/replay.h"
+#include "cli/replay_grid.h"
 
 #define SEEDS_MAX 100000
 #define EVALS_MAX 10000000

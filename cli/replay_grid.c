@@ -1,4 +1,4 @@
-/* Files and runs of gktune replay. See replay.h. */
+/* Files and runs of gktune replay. See replay_grid.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/replay.h"
+#include "cli/replay_grid.h"
 
 #define PIECE (256u * 1024)
 

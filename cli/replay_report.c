@@ -1,9 +1,9 @@
-/* What gktune replay prints. See replay.h. */
+/* What gktune replay prints. See replay_grid.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/replay.h"
+#include "cli/replay_grid.h"
 #include "cli/table.h"
 
 static const char *or_unknown(const char *text)

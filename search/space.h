@@ -31,9 +31,9 @@ struct gk_space_reject { /* how often a constraint was the one that said no */
  * first constraint that refuses every config by itself, else the one that cut most). */
 enum gk_status gk_space_create(const struct gk_space_def *def, struct gk_space **space_out,
                                struct gk_err *err);
-/* A space of exactly these configs of the def's one tree, GK_PARAMS_MAX digits each, in rising order
- * and without repeats: what somebody recorded, whose rules nobody knows. The tree's own rules are
- * not looked at. GK_INPUT names the first config that is out of order or has a digit that its
+/* A space of exactly these configs of the def's one tree, GK_PARAMS_MAX digits each, in rising
+ * order and without repeats: what somebody recorded, whose rules nobody knows. The tree's own rules
+ * are not looked at. GK_INPUT names the first config that is out of order or has a digit that its
  * parameter lacks. */
 enum gk_status gk_space_create_listed(const struct gk_space_def *def, const uint8_t *digits,
                                       uint32_t count, struct gk_space **space_out,

@@ -4,8 +4,8 @@
  * The parts: files into recordings, a grid of runs shared by threads, what is printed, the drawing.
  * Results do not depend on the number of threads: each run has its place in the grid.
  */
-#ifndef GK_CLI_REPLAY_H
-#define GK_CLI_REPLAY_H
+#ifndef GK_CLI_REPLAY_GRID_H
+#define GK_CLI_REPLAY_GRID_H
 
 #include "cli/command.h"
 #include "search/replay_run.h"
