@@ -13,6 +13,8 @@
 #include "core/buf.h"
 #include "search/replay.h"
 
+#define assert_near(got, wanted, most) assert_true(fabs((got) - (wanted)) <= (most))
+
 #define HEAD                                                                                       \
     "{\n\"device_name\": \"Toy GPU\",\n\"kernel_name\": \"toy\",\n\"problem_size\": [4096],\n"     \
     "\"tune_params_keys\": [\"BM\", \"W\"],\n"                                                     \
@@ -116,19 +118,19 @@ static void test_cache(void **state)
     assert_int_equal(recording->ok_count, 2);
     assert_int_equal(recording->outcomes[GK_REPLAY_COMPILE], 1);
     assert_int_equal(recording->outcomes[GK_REPLAY_RUNTIME], 1);
-    assert_float_equal(recording->best_ns, 0.25e6, 1e-3);
+    assert_near(recording->best_ns, 0.25e6, 1e-3);
     const struct gk_replay_row *row = row_of(recording, 64, 4);
     assert_non_null(row);
-    assert_float_equal(row->time_ns, 0.31e6, 1e-3);
-    assert_float_equal(row->compile_ns, 700.5e6, 1);
-    assert_float_equal(row->run_ns, 9e6, 1);
-    assert_float_equal(row->verify_ns, 3.5e6, 1);
-    assert_float_equal(row->overhead_ns, 1.25e6, 1);
-    assert_float_equal(gk_replay_cost_ns(row), 714.25e6, 1);
+    assert_near(row->time_ns, 0.31e6, 1e-3);
+    assert_near(row->compile_ns, 700.5e6, 1);
+    assert_near(row->run_ns, 9e6, 1);
+    assert_near(row->verify_ns, 3.5e6, 1);
+    assert_near(row->overhead_ns, 1.25e6, 1);
+    assert_near(gk_replay_cost_ns(row), 714.25e6, 1);
     assert_int_equal(row->sample_count, 2);
-    assert_float_equal(recording->samples_ns[row->sample_first + 1], 0.30e6, 1e-3);
+    assert_near(recording->samples_ns[row->sample_first + 1], 0.30e6, 1e-3);
     /* No time of its run is recorded: its samples are what it took. */
-    assert_float_equal(row_of(recording, 128, 4)->run_ns, 0.75e6, 1);
+    assert_near(row_of(recording, 128, 4)->run_ns, 0.75e6, 1);
     for (int i = 0; i < GK_REPLAY_DROPS; i++) {
         assert_int_equal(recording->drops[i].count, 0);
     }
@@ -164,10 +166,10 @@ static void test_t4(void **state)
     assert_string_equal(recording->device, "Toy GPU");
     assert_int_equal(recording->count, 2);
     assert_int_equal(recording->rows[0].outcome, GK_REPLAY_OK);
-    assert_float_equal(recording->rows[0].time_ns, 0.31e6, 1e-3);
-    assert_float_equal(gk_replay_cost_ns(&recording->rows[0]), 714.25e6, 1);
+    assert_near(recording->rows[0].time_ns, 0.31e6, 1e-3);
+    assert_near(gk_replay_cost_ns(&recording->rows[0]), 714.25e6, 1);
     assert_int_equal(recording->rows[1].outcome, GK_REPLAY_TIMEOUT);
-    assert_float_equal(recording->rows[1].compile_ns, 690e6, 1);
+    assert_near(recording->rows[1].compile_ns, 690e6, 1);
     assert_int_equal(recording->oddities[GK_REPLAY_UNIT], 1);
     gk_recording_destroy(recording);
 }
@@ -194,8 +196,8 @@ static void test_units(void **state)
                                  "\"value\": 5, \"unit\": \"%s\"}]}], \"metadata\": %s}",
                                  cases[i].own, cases[i].metadata);
         struct gk_recording *recording = read_text(text);
-        assert_float_equal(recording->rows[0].time_ns, cases[i].time_ns, 1e-3);
-        assert_float_equal(recording->rows[0].compile_ns, cases[i].compile_ns, 1);
+        assert_near(recording->rows[0].time_ns, cases[i].time_ns, 1e-3);
+        assert_near(recording->rows[0].compile_ns, cases[i].compile_ns, 1);
         for (int k = 0; k < GK_REPLAY_ODDITIES; k++) {
             assert_int_equal(recording->oddities[k], k == (int)cases[i].oddity);
         }
@@ -339,14 +341,14 @@ static void test_spellings(void **state)
         "\"64,16\": 12, \"64,16\": {\"BM\": 64, \"W\": 16, \"time\": 0.4},\n"
         "\"64,16\": {\"BM\": 64, \"W\": 16, \"time\": 0.6},\n" TAIL);
     assert_int_equal(recording->count, 7);
-    assert_float_equal(row_of(recording, 64, 4)->time_ns, 0.31e6, 1e-3);
+    assert_near(row_of(recording, 64, 4)->time_ns, 0.31e6, 1e-3);
     assert_int_equal(row_of(recording, 64, 4)->sample_count, 1);
-    assert_float_equal(row_of(recording, 64, 8)->time_ns, 0.6e6, 1e-3); /* its samples' mean */
+    assert_near(row_of(recording, 64, 8)->time_ns, 0.6e6, 1e-3); /* its samples' mean */
     assert_int_equal(row_of(recording, 128, 4)->outcome, GK_REPLAY_CONSTRAINTS);
     assert_int_equal(row_of(recording, 128, 8)->outcome, GK_REPLAY_CONSTRAINTS);
-    assert_float_equal(row_of(recording, 256, 16)->time_ns, 1.5e6, 1e-3);
-    assert_float_equal(row_of(recording, 512, 4)->time_ns, 2.5e6, 1e-3);
-    assert_float_equal(row_of(recording, 64, 16)->time_ns, 0.6e6, 1e-3); /* the later one */
+    assert_near(row_of(recording, 256, 16)->time_ns, 1.5e6, 1e-3);
+    assert_near(row_of(recording, 512, 4)->time_ns, 2.5e6, 1e-3);
+    assert_near(row_of(recording, 64, 16)->time_ns, 0.6e6, 1e-3); /* the later one */
     assert_int_equal(recording->drops[GK_REPLAY_NO_RESULT].count, 1);
     assert_int_equal(recording->drops[GK_REPLAY_NO_RESULT].first_line, 13);
     assert_int_equal(recording->drops[GK_REPLAY_NO_CONFIG].count, 1);
