@@ -61,6 +61,7 @@ static int64_t example_count(const struct gk_op *op, const char *arch, char labe
         example_problem(op, &problem, NULL) == GK_OK) {
         gk_problem_label(&problem, label, 128);
         if (gk_catalog_space(op, &problem, &dev, &def, NULL) == GK_OK &&
+            gk_catalog_prefer(op, &problem, &def, NULL, NULL, NULL) == GK_OK &&
             gk_space_tally(&def, &legal, &raw, NULL, 0, NULL, NULL) == GK_OK) {
             count = (int64_t)legal;
         }

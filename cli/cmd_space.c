@@ -92,6 +92,8 @@ struct question {
     struct gk_problem problem;
     struct gk_device_props dev;
     struct gk_space_def def;
+    struct gk_passed_over passed[GK_TREES_MAX]; /* not in def: nobody searches them here */
+    uint32_t passed_count;
 };
 
 static void question_fini(struct question *q)
@@ -148,6 +150,10 @@ static enum gk_status question_init(struct question *q, struct gk_cli *cli, stru
         goto out;
     }
     status = gk_catalog_space(q->op, &q->problem, &q->dev, &q->def, err);
+    if (status == GK_OK && !gk_options_get(&cli->options, "why")) {
+        /* --why answers for any template: a config that is passed over is legal all the same */
+        status = gk_catalog_prefer(q->op, &q->problem, &q->def, q->passed, &q->passed_count, err);
+    }
 out:
     gk_json_free(fields);
     gk_diag_fini(&diag);
@@ -161,6 +167,21 @@ static struct gk_json *head_json(const struct question *q)
     (void)gk_json_set_string(json, "problem", q->problem.canonical);
     (void)gk_json_set_string(json, "arch", q->dev.arch);
     return json;
+}
+
+static struct gk_json *passed_json(const struct question *q)
+{
+    struct gk_json *list = gk_json_new_array();
+    for (uint32_t i = 0; i < q->passed_count; i++) {
+        struct gk_json *one = gk_json_new_object();
+        (void)gk_json_set_string(one, "template", q->passed[i].name);
+        (void)gk_json_set_string(one, "winner", q->passed[i].winner);
+        if (q->passed[i].why) {
+            (void)gk_json_set_string(one, "why", q->passed[i].why);
+        }
+        (void)gk_json_push(list, one);
+    }
+    return list;
 }
 
 #define REJECTS_MAX 64
@@ -187,6 +208,7 @@ static enum gk_status print_count(struct gk_cli *cli, const struct question *q, 
             (void)gk_json_push(list, one);
         }
         (void)gk_json_set(json, "rejects", list);
+        (void)gk_json_set(json, "passed_over", passed_json(q));
         status = gk_print_json(cli, json, err);
         gk_json_free(json);
         return status;
@@ -204,6 +226,11 @@ static enum gk_status print_count(struct gk_cli *cli, const struct question *q, 
         }
         gk_table_render(&table, &out);
         gk_table_fini(&table);
+    }
+    for (uint32_t i = 0; i < q->passed_count; i++) {
+        const struct gk_passed_over *passed = &q->passed[i];
+        gk_buf_printf(&out, "not searched: %s, since %s serves%s%s\n", passed->name, passed->winner,
+                      passed->why ? ": " : "", passed->why ? passed->why : "");
     }
     (void)fputs(gk_buf_text(&out), stdout);
     gk_buf_fini(&out);

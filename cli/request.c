@@ -149,6 +149,9 @@ static enum gk_status check_on(const struct gk_problem *problem, const struct gk
     uint32_t tree = 0;
     uint64_t legal = 0, raw = 0;
     enum gk_status status = gk_catalog_space(op, problem, dev, &def, err);
+    if (status == GK_OK) {
+        status = gk_catalog_prefer(op, problem, &def, NULL, NULL, err);
+    }
     if (status == GK_OK && gk_catalog_default(op, problem, &def, &config, &tree, NULL) != GK_OK) {
         status = gk_space_tally(&def, &legal, &raw, NULL, 0, NULL, err);
         if (status == GK_OK && legal == 0) {

@@ -26,6 +26,10 @@
 #define BATCH_MODELLED   8 /* asks at a time where runs must not depend on timing */
 #define BATCH_REAL       8
 #define OPEN_TASKS_MAX   16 /* tasks with their space in memory: 16 x some MB */
+/* Searches of a job at once for each device: enough to fill it while one of them waits for its
+ * batch. With more, all problems of a job would be searched before the first is judged, and a run
+ * that is stopped would have no picks. */
+#define SEARCHES_A_DEVICE 4
 #define CREDIT_MAX       1024
 #define SESSIONS_MAX     4096
 #define DEVICES_MAX      16 /* of one worker */

@@ -288,6 +288,32 @@ static struct task *final_for(struct gk_core *core, struct session *session, uin
     return found;
 }
 
+static uint32_t devices_for(const struct gk_core *core, const struct task *task)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->session_count; i++) {
+        const struct session *session = core->sessions[i];
+        for (uint32_t d = 0; d < session->device_count; d++) {
+            count += session->devices[d].ok && fits(session, d, task);
+        }
+    }
+    return count;
+}
+
+/* May this problem be searched too? Those of its job that run on the same devices count, but for
+ * those that wait for their final round or are in it. */
+static bool may_open(const struct gk_core *core, const struct job *job, const struct task *task)
+{
+    uint32_t searches = 0;
+    for (uint32_t t = 0; t < job->task_count; t++) {
+        const struct task *other = &job->tasks[t];
+        searches += other->search && other->state == TASK_SEARCHING &&
+                    strcmp(other->arch, task->arch) == 0 && strcmp(other->gpu, task->gpu) == 0;
+    }
+    return core->open_tasks < OPEN_TASKS_MAX &&
+           searches < SEARCHES_A_DEVICE * devices_for(core, task);
+}
+
 /* The next trial of the tasks that this device serves: jobs by priority, tasks of a job in turn. */
 static enum gk_status next_trial(struct gk_core *core, struct session *session, uint32_t device,
                                  struct task **task_out, struct trial **trial_out,
@@ -299,7 +325,7 @@ static enum gk_status next_trial(struct gk_core *core, struct session *session, 
         for (uint32_t n = 0; job_runs(core, job) && n < job->task_count; n++) {
             struct task *task = &job->tasks[(job->cursor + n) % job->task_count];
             if (task->state != TASK_SEARCHING || !fits(session, device, task) ||
-                (!task->search && core->open_tasks >= OPEN_TASKS_MAX)) {
+                (!task->search && !may_open(core, job, task))) {
                 continue;
             }
             if (!task->search) {

@@ -99,6 +99,9 @@ static enum gk_status open_space(struct gk_core *core, struct task *task, struct
     if (status == GK_OK) {
         status = gk_catalog_space(search->op, &search->problem, &search->props, &search->def, err);
     }
+    if (status == GK_OK) {
+        status = gk_catalog_prefer(search->op, &search->problem, &search->def, NULL, NULL, err);
+    }
     return status == GK_OK ? gk_space_create(&search->def, &search->space, err) : status;
 }
 

@@ -207,6 +207,7 @@ static void read_op(struct loader *l, uint32_t op_folder, uint32_t template_fold
     }
     order_templates(json, op);
     gk_op_read_defaults(&r, json, op);
+    gk_op_read_preferences(&r, json, op);
     op = NULL;
 out:
     gk_op_free(op);

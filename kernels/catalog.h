@@ -24,6 +24,7 @@
 #define GK_TENSOR_RANK_MAX   6
 #define GK_ARGS_MAX          48
 #define GK_TERMS_MAX         8
+#define GK_PREFERENCES_MAX   16
 #define GK_SOURCE_MAX        (256u << 10) /* bytes of one source file */
 #define GK_BUNDLE_FILES_MAX  256
 #define GK_BUNDLE_MAX        (8u << 20) /* bytes of all files of a bundle */
@@ -169,6 +170,14 @@ struct gk_default_def {
     struct gk_expr *when;
 };
 
+/* Of two templates that serve a problem the one whose speed nobody needs to measure again. */
+struct gk_preference {
+    uint32_t winner;      /* template */
+    uint64_t over;        /* bit i: template i is not searched where the winner serves */
+    struct gk_expr *when; /* over the op's scope; NULL: always */
+    char *why;            /* NULL: not said */
+};
+
 struct gk_tolerance {
     bool present;
     struct {
@@ -245,6 +254,8 @@ struct gk_op {
     uint32_t template_count;
     struct gk_default_def *defaults;
     uint32_t default_count;
+    struct gk_preference preferences[GK_PREFERENCES_MAX];
+    uint32_t preference_count;
 };
 
 struct gk_bundle_file {
@@ -300,6 +311,17 @@ enum gk_status gk_catalog_space(const struct gk_op *op, const struct gk_problem 
 /* The same question without a space: does any template serve the problem at all (on any arch)? */
 enum gk_status gk_catalog_serves(const struct gk_op *op, const struct gk_problem *problem,
                                  struct gk_err *err);
+/* A template that op.json's preferences take out of a search, and why; all texts are the op's. */
+struct gk_passed_over {
+    const char *name, *winner, *why; /* why may be NULL */
+};
+/* Takes the trees out of `def` that nobody should search because a tree of the definition is
+ * preferred to them: what a search space is made of. A definition for rendering or exporting a
+ * config that is already known keeps all trees. passed_out (GK_TREES_MAX entries) with count_out,
+ * or NULL: what was taken out. */
+enum gk_status gk_catalog_prefer(const struct gk_op *op, const struct gk_problem *problem,
+                                 struct gk_space_def *def, struct gk_passed_over *passed_out,
+                                 uint32_t *count_out, struct gk_err *err);
 /* The default: first entry of op.json's list whose `when` holds and whose config is legal here.
  * GK_NOT_FOUND if none is. */
 enum gk_status gk_catalog_default(const struct gk_op *op, const struct gk_problem *problem,

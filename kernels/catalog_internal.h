@@ -179,6 +179,13 @@ void gk_tensor_fini(struct gk_tensor *tensor);
 void gk_op_read_vendor(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_vendor_def_fini(struct gk_vendor_def *vendor);
 void gk_op_read_defaults(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+/* The template named by `text`, or NULL: none of that name is here. It is reported under `key`
+ * unless op.json's "templates" lists it or a template had no name to compare. */
+const struct gk_template *gk_op_named_template(struct gk_reader *r, const char *key,
+                                               const char *text, const struct gk_json *json,
+                                               const struct gk_op *op);
+void gk_op_read_preferences(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+void gk_preference_fini(struct gk_preference *preference);
 void gk_op_read_tensors(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 int64_t gk_op_field_index(const struct gk_op *op, const char *name); /* -1: none */
 int64_t gk_op_tensor_index(const struct gk_op *op, const char *name);

@@ -292,6 +292,18 @@ static bool is_listed(const struct gk_json *json, const char *name)
     return false;
 }
 
+const struct gk_template *gk_op_named_template(struct gk_reader *r, const char *key,
+                                               const char *text, const struct gk_json *json,
+                                               const struct gk_op *op)
+{
+    const struct gk_template *t = find_template(op, text);
+    if (!t && !is_listed(json, text) && !any_unnamed(op)) {
+        gk_reader_fail(r, key, GK_NOT_FOUND,
+                       "\"%.60s\" is neither here nor listed in \"templates\"", text);
+    }
+    return t;
+}
+
 static void read_default(struct gk_reader *r, const struct gk_json *entry,
                          const struct gk_json *json, struct gk_op *op)
 {
@@ -300,15 +312,8 @@ static void read_default(struct gk_reader *r, const struct gk_json *entry,
     if (!gk_read_keys(r, entry, keys) || !gk_read_name(r, entry, "template", sizeof name, name)) {
         return;
     }
-    const struct gk_template *t = find_template(op, name);
-    if (!t) {
-        if (!is_listed(json, name) && !any_unnamed(op)) {
-            gk_reader_fail(r, "template", GK_NOT_FOUND,
-                           "\"%s\" is neither here nor listed in \"templates\"", name);
-        }
-        return;
-    }
-    if (is_broken(t)) {
+    const struct gk_template *t = gk_op_named_template(r, "template", name, json, op);
+    if (!t || is_broken(t)) {
         return;
     }
     const struct gk_json *config = gk_json_get(entry, "config");
@@ -365,8 +370,8 @@ static void read_template_list(struct gk_reader *r, const struct gk_json *json)
 void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
 {
     static const char *const keys[] = {
-        "op",        "family",    "fields", "derived",  "constraints", "tensors", "flops", "bytes",
-        "reference", "tolerance", "exact",  "defaults", "templates",   "vendor",  NULL};
+        "op",        "family",    "fields", "derived",  "constraints", "tensors", "flops",  "bytes",
+        "reference", "tolerance", "exact",  "defaults", "templates",   "vendor",  "prefer", NULL};
     op->fields.scope = gk_scope_create();
     if (!op->fields.scope) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
@@ -420,6 +425,9 @@ void gk_op_free(struct gk_op *op)
         gk_expr_destroy(op->defaults[i].when);
     }
     free(op->defaults);
+    for (uint32_t i = 0; i < op->preference_count; i++) {
+        gk_preference_fini(&op->preferences[i]);
+    }
     for (uint32_t i = 0; i < op->template_count; i++) {
         gk_template_fini(&op->templates[i]);
     }
