@@ -306,7 +306,7 @@ static const char *failure_text(const struct gk_json *passes, int64_t trial)
             }
         }
     }
-    return trial == INT64_MIN ? "no samples came" : "clearly behind, and left out of later passes";
+    return trial == INT64_MIN ? "no samples came" : "behind, and left out of later passes";
 }
 
 /* What a worker said of its samples of an entry, newest first; NULL. */
@@ -411,21 +411,49 @@ static enum gk_status store_verdict(struct gk_core *core, struct task *task,
     return status == GK_OK ? task_move(core, task, TASK_JUDGED, NULL, err) : status;
 }
 
+/* Whether the next pass is taken at the power limit, as the worker will: a GPU that reached it
+ * does not come back to bursts. */
+static bool goes_sustained(const struct gk_json *passes)
+{
+    size_t count = gk_json_count(passes);
+    const struct gk_json *last = count > 0 ? gk_json_at(passes, count - 1) : NULL;
+    return is_sustained(passes) ||
+           gk_json_get_bool(gk_json_get(last, "environment"), "at_power_limit", false);
+}
+
 /* Slower than the best by this factor, interval and all: more passes buy nothing. */
 #define BEHIND 1.03
 
-/* Trials that the next pass goes without: clearly behind, and nobody's yardstick. In the sustained
- * regime each entry costs more than a second a pass. */
-static struct gk_json *left_behind(const struct gk_json *round,
+/* How many others were faster than entry i: ties by place. */
+static uint32_t place_of(const struct gk_json *round, const struct gk_round_entry *entries,
+                         const struct gk_round_verdict *verdict, size_t i)
+{
+    uint32_t place = 0;
+    for (size_t k = 0; k < gk_json_count(round); k++) {
+        double other = verdict->entries[k].ratio, own = verdict->entries[i].ratio;
+        bool counts = !entries[k].dropped && !entries[k].is_vendor &&
+                      gk_json_get_int(gk_json_at(round, k), "trial", 0) > 0;
+        place += counts && (other < own || (other <= own && k < i));
+    }
+    return place;
+}
+
+/* Trials that the next pass goes without: clearly behind, and nobody's yardstick; in the sustained
+ * regime, where each entry costs most of a second a pass, all but the fastest few. */
+static struct gk_json *left_behind(const struct gk_json *round, const struct gk_json *passes,
                                    const struct gk_round_entry *entries,
                                    const struct gk_round_verdict *verdict)
 {
     struct gk_json *list = gk_json_new_array();
-    bool ok = list != NULL;
+    bool ok = list != NULL, few = goes_sustained(passes);
     for (size_t i = 0; ok && i < gk_json_count(round); i++) {
         bool yardstick = entries[i].is_default || entries[i].is_incumbent || entries[i].is_vendor;
         int64_t trial = gk_json_get_int(gk_json_at(round, i), "trial", 0);
-        if (!entries[i].dropped && !yardstick && trial > 0 && verdict->entries[i].low > BEHIND) {
+        if (entries[i].dropped || yardstick || trial <= 0) {
+            continue;
+        }
+        if (verdict->entries[i].low > BEHIND ||
+            (few && place_of(round, entries, verdict, i) >= ENTRIES_SUSTAINED)) {
             ok = gk_json_push(list, gk_json_new_int(trial));
         }
     }
@@ -460,7 +488,8 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
                  !(is_sustained(passes) && used >= PASSES_SUSTAINED) &&
                  !enough_to_finish(task, used, measured);
     if (go_on) {
-        *drop_out = measured ? left_behind(task->round, entries, verdict) : gk_json_new_array();
+        *drop_out =
+            measured ? left_behind(task->round, passes, entries, verdict) : gk_json_new_array();
         status = *drop_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
         goto out;
     }

@@ -47,6 +47,7 @@
 #define PASSES_MODELLED    3 /* samples of a model are all equal */
 #define PASSES_REAL        12
 #define PASSES_SUSTAINED   4 /* of half a second an entry and more, forth and back in turn */
+#define ENTRIES_SUSTAINED  3 /* beside default, incumbent, vendor and the best's twin */
 #define COMPILE_S          60
 #define RUN_S              120
 #define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */

@@ -463,6 +463,7 @@ static bool add_environment(struct lease *lease, struct gk_json *body)
         good = !value || gk_json_set(json, members[i], gk_json_copy(value));
     }
     good = good && gk_json_set_int(json, "dropped", lease->dropped) &&
+           gk_json_set_bool(json, "at_power_limit", lease->at_limit) &&
            gk_json_set_real(json, "gpu_ns", lease->gpu_ns);
     gk_json_free(lease->environment);
     lease->environment = NULL;

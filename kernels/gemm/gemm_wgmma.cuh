@@ -101,7 +101,7 @@ struct Config {
 
     static_assert(sizeof(Element) == 2 && sizeof(Output) == 2, "16-bit operands and results");
     static_assert(kTileM % (kReaders * kWgmmaM) == 0, "a consumer owns whole products along M");
-    static_assert(kTileN % 32 == 0 && kTileN >= 64 && kTileN <= 256, "stores and wgmma's N");
+    static_assert(kTileN % 32 == 0 && kTileN <= 256, "stores and wgmma's N");
     static_assert(!kPingpong || kConsumers == 2, "consumers take turns");
     static_assert(!kPingpong || kSplits == 1, "turns need parts of K that are equally long");
     static_assert(kTileM % (8 * kClusterN) == 0 && kTileN % (8 * kClusterM) == 0,

@@ -161,6 +161,7 @@ static void deliver(struct rig *rig, struct rig_worker *worker, struct gk_messag
     case GK_MSG_ACK:
         list = gk_json_get(message->body, "results");
         worker->go_on = gk_json_get_bool(message->body, "go_on", false);
+        worker->left_out += gk_json_count(gk_json_get(message->body, "drop"));
         for (size_t i = 0; i < gk_json_count(list); i++) {
             const char *status = gk_json_get_string(gk_json_at(list, i), "status", "");
             worker->acks_stored += strcmp(status, "stored") == 0;
@@ -385,6 +386,8 @@ static struct gk_json *conditions_of(const struct rig *rig, int64_t pass)
                 gk_json_set_int(json, "power_limit_mw", 700000) &&
                 gk_json_set_int(json, "temperature_c", 50 + pass) &&
                 gk_json_set_int(json, "throttle", sustained ? 4 : 0) &&
+                gk_json_set_bool(json, "at_power_limit", pass + 1 >= rig->measured.sustained_from &&
+                                                             rig->measured.sustained_from > 0) &&
                 gk_json_set_int(json, "dropped", 1) && gk_json_set_real(json, "gpu_ns", 3e6));
     return json;
 }

@@ -20,6 +20,7 @@ struct rig_worker {
     bool go_on;            /* of the last ACK of a pass */
     int64_t dropped, kept; /* tokens in the last WELCOME */
     uint64_t cancelled, errors, acks_stored, acks_duplicate, acks_stale, acks_dropped;
+    uint64_t left_out; /* entries of rounds that later passes go without, once for each ACK */
 };
 
 struct rig {

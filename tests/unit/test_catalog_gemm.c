@@ -195,35 +195,109 @@ static void unserved_problem_names_the_reason(void **state)
     gk_problem_fini(&problem);
 }
 
-/* Every default must be legal for every shape a user is likely to bring. */
+/* An H200 as its worker describes it, and the devices that every machine has. */
+static void props_of(size_t which, struct gk_device_props *out)
+{
+    static const char *const names[] = {"emu:sm_80", "emu:sm_90a", "emu:sm_90a"};
+    struct gk_err err = {0};
+    assert_ok(gk_device_props_builtin(names[which], out, &err), err);
+    if (which == 2) {
+        out->sms = 132;
+        out->l2_bytes = INT64_C(50) << 20;
+        out->mem_bytes = INT64_C(140) << 30;
+    }
+}
+
+static void has_a_default(const char *text, const struct gk_device_props *props)
+{
+    struct gk_problem problem = problem_of(text);
+    struct gk_space_def def = {0}, whole = {0};
+    struct gk_config config = {0};
+    struct gk_plan plan = {0};
+    struct gk_err err = {0};
+    uint32_t tree = 0, passed = 0;
+    assert_ok(gk_catalog_space(op, &problem, props, &def, &err), err);
+    assert_ok(gk_catalog_space(op, &problem, props, &whole, &err), err);
+    assert_ok(gk_catalog_prefer(op, &problem, &def, NULL, &passed, &err), err);
+    assert_int_equal(def.tree_count + passed, whole.tree_count);
+    enum gk_status status = gk_catalog_default(op, &problem, &def, &config, &tree, &err);
+    if (status != GK_OK) {
+        fail_msg("%s on %s, %d SMs: %s", text, props->arch, (int)props->sms, err.text);
+    }
+    assert_ok(gk_plan_render(op, template_of(&config), &problem, &config, props, &plan, &err), err);
+    gk_plan_fini(&plan);
+    gk_space_def_fini(&def);
+    gk_space_def_fini(&whole);
+    gk_problem_fini(&problem);
+}
+
+/* A default must be legal for every shape a user is likely to bring, among what is searched. */
 static void there_is_always_a_default(void **state)
 {
     (void)state;
-    static const int sizes[] = {1, 7, 16, 33, 64, 100, 129, 576, 4096, 14336};
-    static const char *const layouts[] = {"NT", "NN", "TN", "TT"};
-    for (size_t m = 0; m < GK_ARRAY_COUNT(sizes); m++) {
-        for (size_t n = 0; n < GK_ARRAY_COUNT(sizes); n++) {
-            for (size_t k = 0; k < GK_ARRAY_COUNT(sizes); k++) {
-                char text[160];
-                (void)snprintf(text, sizeof text,
-                               "gemm{\"K\":%d,\"M\":%d,\"N\":%d,\"trans\":\"%s\"}", sizes[k],
-                               sizes[m], sizes[n], layouts[(m + n + k) % 4]);
-                struct gk_problem problem = problem_of(text);
-                struct gk_space_def def = {0};
-                struct gk_config config = {0};
-                struct gk_plan plan = {0};
-                struct gk_err err = {0};
-                uint32_t tree = 0;
-                assert_ok(gk_catalog_space(op, &problem, &dev, &def, &err), err);
-                assert_ok(gk_catalog_default(op, &problem, &def, &config, &tree, &err), err);
-                assert_ok(
-                    gk_plan_render(op, template_of(&config), &problem, &config, &dev, &plan, &err),
-                    err);
-                gk_plan_fini(&plan);
-                gk_space_def_fini(&def);
-                gk_problem_fini(&problem);
+    static const int sizes[] = {1, 7, 16, 33, 64, 100, 129, 192, 576, 768, 4096, 14336, 16504};
+    static const char *const layouts[] = {"NT", "NT", "NT", "NN", "TN", "TT"};
+    for (size_t device = 0; device < 3; device++) {
+        struct gk_device_props props;
+        props_of(device, &props);
+        for (size_t m = 0; m < GK_ARRAY_COUNT(sizes); m++) {
+            for (size_t n = 0; n < GK_ARRAY_COUNT(sizes); n++) {
+                for (size_t k = 0; k < GK_ARRAY_COUNT(sizes); k++) {
+                    char text[160];
+                    (void)snprintf(text, sizeof text,
+                                   "gemm{\"K\":%d,\"M\":%d,\"N\":%d,\"trans\":\"%s\"}", sizes[k],
+                                   sizes[m], sizes[n],
+                                   device == 2 ? "NT" : layouts[(m + n + k) % 6]);
+                    has_a_default(text, &props);
+                }
             }
         }
+        if (device == 2) { /* a vocabulary's columns do not fit the emulated devices */
+            has_a_default("gemm{\"K\":4096,\"M\":64,\"N\":128256}", &props);
+            has_a_default("gemm{\"K\":4096,\"M\":8,\"N\":128256}", &props);
+        }
+    }
+}
+
+/* What op.json passes over, by problem: few rows, some, many; nothing where the better template
+ * does not serve. */
+static void better_templates_are_searched_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem, *trees;
+        size_t device;
+    } cases[] = {
+        {"gemm{\"K\":4096,\"M\":4,\"N\":4096}", "gemv_tma", 2},
+        {"gemm{\"K\":4096,\"M\":16,\"N\":4096}", "gemm_wgmma gemv_tma", 2},
+        {"gemm{\"K\":4096,\"M\":4096,\"N\":4096}", "gemm_wgmma", 2},
+        {"gemm{\"K\":64,\"M\":4096,\"N\":4096}", "gemm_mma gemm_wgmma", 2},
+        {"gemm{\"K\":4096,\"M\":4096,\"N\":4096,\"trans\":\"TN\"}", "gemm_mma", 2},
+        {"gemm{\"K\":4096,\"M\":4,\"N\":4096}", "gemm_mma gemv_mma", 0},
+    };
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_problem problem = problem_of(cases[i].problem);
+        struct gk_device_props props;
+        struct gk_passed_over passed[GK_TREES_MAX];
+        struct gk_space_def def = {0};
+        struct gk_buf names = {0};
+        struct gk_err err = {0};
+        uint32_t count = 0;
+        props_of(cases[i].device, &props);
+        assert_ok(gk_catalog_space(op, &problem, &props, &def, &err), err);
+        assert_ok(gk_catalog_prefer(op, &problem, &def, passed, &count, &err), err);
+        for (uint32_t t = 0; t < def.tree_count; t++) {
+            gk_buf_printf(&names, "%s%s", t ? " " : "", def.trees[t].template_name);
+        }
+        assert_string_equal(gk_buf_text(&names), cases[i].trees);
+        for (uint32_t t = 0; t < count; t++) {
+            assert_non_null(passed[t].why);
+            assert_null(strstr(cases[i].trees, passed[t].name));
+            assert_non_null(strstr(passed[t].winner, "gem"));
+        }
+        gk_buf_fini(&names);
+        gk_space_def_fini(&def);
+        gk_problem_fini(&problem);
     }
 }
 
@@ -251,6 +325,7 @@ int main(void)
         cmocka_unit_test(reference_renders),
         cmocka_unit_test(unserved_problem_names_the_reason),
         cmocka_unit_test(there_is_always_a_default),
+        cmocka_unit_test(better_templates_are_searched_alone),
         cmocka_unit_test(bundle_holds_what_is_reached),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
