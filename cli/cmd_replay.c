@@ -32,13 +32,16 @@ static enum gk_status fail_strategy(const char *name, size_t size, struct gk_err
     return status;
 }
 
-/* "a,b": in that order. Without the option all of them. */
+/* "a,b": in that order. Without the option all but exhaustive, whose order means nothing here. */
 static enum gk_status read_strategies(const struct gk_cli *cli, struct replay_grid *grid,
                                       struct gk_err *err)
 {
     const char *text = gk_options_get(&cli->options, "strategy");
-    for (uint32_t i = 0; !text && gk_strategy_at(i) && i < REPLAY_STRATEGIES_MAX; i++) {
-        grid->strategies[grid->strategy_count++] = gk_strategy_at(i);
+    for (uint32_t i = 0; !text && gk_strategy_at(i); i++) {
+        if (grid->strategy_count < REPLAY_STRATEGIES_MAX &&
+            strcmp(gk_strategy_at(i)->name, "exhaustive") != 0) {
+            grid->strategies[grid->strategy_count++] = gk_strategy_at(i);
+        }
     }
     while (text) {
         size_t size = strcspn(text, ",");
@@ -133,6 +136,42 @@ static enum gk_status read_spaces(const struct gk_cli *cli, struct replay_grid *
     return status;
 }
 
+/* A file that is judged does not warm itself: the others do. */
+static enum gk_status warm_one(const struct gk_cli *cli, struct replay_space *space,
+                               struct gk_recording *const *all, uint32_t count, struct gk_err *err)
+{
+    struct gk_recording *others[REPLAY_SPACES_MAX];
+    uint32_t other_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(gk_options_at(&cli->options, "warm", i), space->path) != 0) {
+            others[other_count++] = all[i];
+        }
+    }
+    return replay_warm(space, others, other_count, err);
+}
+
+static enum gk_status warm_spaces(const struct gk_cli *cli, struct replay_grid *grid,
+                                  struct gk_err *err)
+{
+    struct gk_recording *all[REPLAY_SPACES_MAX] = {NULL};
+    enum gk_status status = GK_OK;
+    uint32_t count = 0;
+    const char *path;
+    while (status == GK_OK && (path = gk_options_at(&cli->options, "warm", count))) {
+        status = count == REPLAY_SPACES_MAX
+                     ? gk_fail(err, GK_LIMIT, "--warm: more than %u files", REPLAY_SPACES_MAX)
+                     : replay_load(path, &all[count], err);
+        count += status == GK_OK;
+    }
+    for (uint32_t i = 0; status == GK_OK && count && i < grid->space_count; i++) {
+        status = warm_one(cli, &grid->spaces[i], all, count, err);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        gk_recording_destroy(all[i]);
+    }
+    return status;
+}
+
 static enum gk_status print_all(struct gk_cli *cli, const struct replay_grid *grid,
                                 struct gk_err *err)
 {
@@ -164,6 +203,17 @@ static enum gk_status print_all(struct gk_cli *cli, const struct replay_grid *gr
     return status;
 }
 
+static enum gk_status draw(const struct replay_grid *grid, const char *path, struct gk_err *err)
+{
+    struct gk_buf svg = {0};
+    enum gk_status status = replay_svg(grid, &svg, err);
+    if (status == GK_OK) {
+        status = gk_file_store(path, gk_buf_text(&svg), svg.size, err);
+    }
+    gk_buf_fini(&svg);
+    return status;
+}
+
 enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err)
 {
     struct replay_grid *grid = calloc(1, sizeof *grid);
@@ -178,7 +228,13 @@ enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err)
         status = read_spaces(cli, grid, err);
     }
     if (status == GK_OK) {
+        status = warm_spaces(cli, grid, err);
+    }
+    if (status == GK_OK) {
         status = replay_grid_run(grid, err);
+    }
+    if (status == GK_OK && gk_options_has(&cli->options, "svg")) {
+        status = draw(grid, gk_options_get(&cli->options, "svg"), err);
     }
     if (status == GK_OK) {
         status = print_all(cli, grid, err);

@@ -77,7 +77,7 @@ static const struct gk_option space_options[] = {
     JSON_OPTION,
     END_OPTION};
 static const struct gk_option replay_options[] = {
-    {"strategy", "S,..", "strategies to run (default: all)", false},
+    {"strategy", "S,..", "strategies to run (default: all but exhaustive)", false},
     {"space", "FILE", "a recorded space, as if it stood among the operands", true},
     {"seeds", "N", "runs of each strategy on each space (default 100)", false},
     {"seed", "N", "seed of the first run; the others follow (default 1)", false},
@@ -87,6 +87,9 @@ static const struct gk_option replay_options[] = {
     {"samples", "N",
      "tell the median of so many recorded samples (default 0: the recorded time)", false},
     {"jobs", "N", "threads (default: one a processor)", false},
+    {"warm", "FILE", "hints: the best configs of another recorded space; not of the space itself",
+     true},
+    {"svg", "FILE", "draw the curves", false},
     {"no-score", NULL, "end runs at the budget and leave the score out", false},
     JSON_OPTION,
     END_OPTION};

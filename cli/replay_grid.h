@@ -13,6 +13,7 @@
 #define REPLAY_SPACES_MAX     64u
 #define REPLAY_STRATEGIES_MAX 32u
 #define REPLAY_COLUMNS_MAX    8u
+#define REPLAY_WARM_MAX       4u /* configs that one recording gives as hints */
 
 struct replay_space {
     const char *path; /* borrowed */
@@ -42,6 +43,9 @@ void replay_grid_fini(struct replay_grid *grid);
 /* Reads a regular file, in pieces. */
 enum gk_status replay_load(const char *path, struct gk_recording **recording_out,
                            struct gk_err *err);
+/* Hints of a space from the best configs of other recordings. */
+enum gk_status replay_warm(struct replay_space *space, struct gk_recording *const *others,
+                           uint32_t count, struct gk_err *err);
 /* All runs. A run that fails ends the grid; the error of the first in order is given. */
 enum gk_status replay_grid_run(struct replay_grid *grid, struct gk_err *err);
 const struct gk_replay_trace *replay_grid_traces(const struct replay_grid *grid, uint32_t space,
@@ -54,6 +58,8 @@ enum gk_status replay_print_space(const struct replay_grid *grid, uint32_t space
 /* Mean score of each strategy over all spaces. */
 enum gk_status replay_print_means(const struct replay_grid *grid, struct gk_buf *out,
                                   struct gk_err *err);
+/* The curves, appended. */
+enum gk_status replay_svg(const struct replay_grid *grid, struct gk_buf *out, struct gk_err *err);
 enum gk_status replay_json(const struct replay_grid *grid, struct gk_json **json_out,
                            struct gk_err *err);
 
