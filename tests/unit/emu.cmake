@@ -4,8 +4,6 @@ foreach(name test_emu_cuda test_emu_faults test_emu_flow test_emu_memory test_em
   gk_test(${name} SOURCES emu_for_tests.c nvrtc_for_tests.c LIBS gk_emu gk_core gk_dep_cuda m)
 endforeach()
 gk_test(test_emu_wgmma SOURCES wgmma_rig.c emu_for_tests.c nvrtc_for_tests.c LIBS gk_emu gk_core gk_dep_cuda m)
-gk_test(test_emu_mutants SOURCES wgmma_rig.c ptx_mutants.c emu_for_tests.c nvrtc_for_tests.c LIBS gk_emu gk_core gk_dep_cuda m
-  LABEL emu TIMEOUT 600)
 
 # Records tests/data/emu/ops.txt on a GPU; not a test.
 add_executable(emu_record_ops EXCLUDE_FROM_ALL emu_record_ops.c emu_ops.c)

@@ -65,7 +65,9 @@ static void gemms(void **state)
             if (wgmma_launch(&rig, &CONFIGS[i], &problem) != GK_OK) {
                 fail_msg("config %zu, schedule %zu: %s", i, s, rig.err.text);
             }
-            assert_true(wgmma_right(&rig, &CONFIGS[i], &problem));
+            if (!wgmma_right(&rig, &CONFIGS[i], &problem)) {
+                fail_msg("config %zu, schedule %zu: %s", i, s, rig.err.text);
+            }
             compare_arrivals(&rig, &problem);
         }
         wgmma_free(&problem);

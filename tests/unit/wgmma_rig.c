@@ -200,7 +200,7 @@ bool wgmma_right(struct rig *rig, const struct wgmma_config *config, struct wgmm
                        float_of(problem->b[col * config->k + k]);
             }
             if (float_of(problem->c[row * problem->pitch_c + col]) != sum) {
-                (void)fprintf(stderr, "C(%u,%u) is %g, wanted %g\n", row, col,
+                (void)gk_fail(&rig->err, GK_TRIAL, "C(%u,%u) is %g, wanted %g", row, col,
                               (double)float_of(problem->c[row * problem->pitch_c + col]),
                               (double)sum);
                 return false;

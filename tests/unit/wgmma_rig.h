@@ -27,7 +27,7 @@ void wgmma_free(struct wgmma_problem *problem);
 /* rig->report says how it went. */
 enum gk_status wgmma_launch(struct rig *rig, const struct wgmma_config *config,
                             const struct wgmma_problem *problem);
-/* Whether C is A B^T; the first wrong element goes to stderr. */
+/* Whether C is A B^T; rig->err names the first wrong element. */
 bool wgmma_right(struct rig *rig, const struct wgmma_config *config, struct wgmma_problem *problem);
 
 #endif
