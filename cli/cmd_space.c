@@ -3,87 +3,14 @@
  * daemon, no device: the built-in description of the emulated device answers, or that of --arch.
  */
 #include "cli/command.h"
+#include "cli/shape_option.h"
 #include "cli/table.h"
 #include "search/space.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A value as written on the line: a number, true, false, JSON in brackets, or a word. */
-static struct gk_json *value_of(const char *text, struct gk_err *err)
-{
-    char *end = NULL;
-    errno = 0;
-    long long whole = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && errno == 0) {
-        return gk_json_new_int(whole);
-    }
-    double real = strtod(text, &end);
-    if (end != text && *end == '\0' && isfinite(real)) {
-        return gk_json_new_real(real);
-    }
-    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
-        return gk_json_new_bool(text[0] == 't');
-    }
-    if (text[0] == '[' || text[0] == '{') {
-        struct gk_json *json = NULL;
-        return gk_json_parse(text, strlen(text), "--shape", &json, err) == GK_OK ? json : NULL;
-    }
-    return gk_json_new_string(text);
-}
-
-/* Bytes of the value that begins here: to the next comma outside of brackets. */
-static size_t value_size(const char *text)
-{
-    int depth = 0;
-    size_t i = 0;
-    for (; text[i] != '\0' && (depth > 0 || text[i] != ','); i++) {
-        depth += text[i] == '[' || text[i] == '{';
-        depth -= text[i] == ']' || text[i] == '}';
-    }
-    return i;
-}
-
-static enum gk_status parse_shape(const char *text, struct gk_json **fields_out, struct gk_err *err)
-{
-    struct gk_json *fields = gk_json_new_object();
-    enum gk_status status = GK_OK;
-    while (*text != '\0' && status == GK_OK) {
-        size_t name = strcspn(text, "=,"), size = 0;
-        if (name == 0 || text[name] != '=') {
-            status = gk_fail(err, GK_USAGE, "--shape: '%s' is not FIELD=VALUE,..", text);
-            break;
-        }
-        size = value_size(text + name + 1);
-        char *key = gk_strndup(text, name), *value = gk_strndup(text + name + 1, size);
-        struct gk_err parse = {0};
-        struct gk_json *json = key && value ? value_of(value, &parse) : NULL;
-        if (parse.status != GK_OK) {
-            status = gk_fail(err, GK_USAGE, "%s", parse.text);
-        } else if (!json) {
-            status = gk_fail(err, GK_NOMEM, "out of memory");
-        } else if (gk_json_get(fields, key)) {
-            status = gk_fail(err, GK_USAGE, "--shape: field '%s' is given twice", key);
-            gk_json_free(json);
-        } else {
-            (void)gk_json_set(fields, key, json);
-        }
-        free(key);
-        free(value);
-        text += name + 1 + size;
-        text += *text == ',';
-    }
-    if (status != GK_OK) {
-        gk_json_free(fields);
-        return status;
-    }
-    *fields_out = fields;
-    return GK_OK;
-}
 
 /* What --shape, --arch and the operand describe, ready to be asked. */
 struct question {
@@ -139,7 +66,7 @@ static enum gk_status question_init(struct question *q, struct gk_cli *cli, stru
         status = choose_op(q, what, err);
     }
     if (status == GK_OK) {
-        status = parse_shape(shape, &fields, err);
+        status = gk_shape_parse(shape, "--shape", &fields, err);
     }
     if (status != GK_OK) {
         goto out;

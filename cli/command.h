@@ -65,6 +65,7 @@ enum gk_status gk_cmd_kernels(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_workers(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err);
+enum gk_status gk_cmd_emu(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_version(struct gk_cli *cli, struct gk_err *err);
 
 /* ---- shared by commands (report.c) ---- */

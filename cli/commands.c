@@ -93,6 +93,20 @@ static const struct gk_option replay_options[] = {
     {"no-score", NULL, "end runs at the budget and leave the score out", false},
     JSON_OPTION,
     END_OPTION};
+static const struct gk_option emu_options[] = {
+    {"shape", "F=V,..", "the problem, as M=64,N=64,K=64,dtype=f16", false},
+    {"config", "P=V,..", "parameters, or all as TEMPLATE{..}; the others as the default has them",
+     false},
+    {"arch", "ARCH", "sm_80, sm_90a, .. (default: the least that a template is written for)",
+     false},
+    {"schedule", "WORD", "late, early, random, or all (the default): a trial each", false},
+    {"seed", "N", "seed of the random schedule (default 1)", false},
+    {"inputs", "N", "input set 0 to 3 (default 0)", false},
+    {"top", "N", "lines of the table, dearest first (default 20; 0: all)", false},
+    {"source", NULL, "the sources with counts beside each line, instead of the table", false},
+    {"innermost", NULL, "count at the innermost line, also inside of <gk/..>", false},
+    JSON_OPTION,
+    END_OPTION};
 static const struct gk_option kernels_options[] = {
     {"arch", "ARCH", "for the number of configs (default emu-sm_80)", false},
     JSON_OPTION,
@@ -178,6 +192,22 @@ static const struct gk_command commands[] = {
      "  gktune replay convolution_A100.kt.json.gz --strategy random,local --seeds 25\n"
      "  gktune replay *.kt.json.gz --credit 32 --json\n",
      replay_options, 0, GK_OPERANDS_MAX},
+    {"emu", gk_cmd_emu, "run one config on the emulated device, line by line",
+     "OP|FAMILY|FILE.kernel.json --shape k=v,.. [--config P=V,..] [--arch A] [--schedule S] "
+     "[--seed N] [--inputs N] [--top N] [--source] [--innermost] [--json]",
+     "Compiles the template as a worker does, verifies it against the reference under each "
+     "schedule,\n"
+     "and shows which source lines cost what: requests of global memory with their sectors, of "
+     "shared\n"
+     "memory with their wavefronts (in brackets: at best), tensor operations, waits, bytes of "
+     "copies.\n"
+     "A race, a deadlock, a stray access is shown with its source lines. Times are modelled.\n"
+     "Exits 1 when the kernel is not verified.",
+     "  gktune emu gemm --shape M=128,N=128,K=128\n"
+     "  gktune emu my.kernel.json --shape M=256,N=256,K=256 --arch sm_90a --source\n"
+     "  gktune emu gemm --shape M=64,N=64,K=64 --config BM=32,STAGES=3 --schedule random --seed "
+     "7\n",
+     emu_options, 1, 1},
     {"kernels", gk_cmd_kernels, "ops, their fields, templates and parameters",
      "[OP|FAMILY|FILE.kernel.json] [--arch A] [--json]",
      "Without an operand a line an op; with one, everything a shapes file may say and every\n"

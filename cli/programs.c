@@ -235,3 +235,26 @@ enum gk_status gk_child_line(struct gk_child *child, int timeout_ms, struct gk_b
     }
     return gk_fail(err, GK_PROTOCOL, "its first line is longer than %d bytes", LINE_BYTES_MAX);
 }
+
+enum gk_status gk_child_output(struct gk_child *child, size_t size_max, struct gk_buf *output,
+                               struct gk_err *err)
+{
+    char bytes[16384];
+    gk_buf_reset(output);
+    for (;;) {
+        ssize_t got = read(child->out_fd, bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return gk_fail(err, GK_IO, "its output: %s", strerror(errno));
+        }
+        if (got == 0) {
+            return gk_buf_status(output, err);
+        }
+        if (output->size + (size_t)got > size_max) {
+            return gk_fail(err, GK_PROTOCOL, "it says more than %zu bytes", size_max);
+        }
+        gk_buf_add(output, bytes, (size_t)got);
+    }
+}

@@ -38,5 +38,8 @@ void gk_child_last_words(const struct gk_child *child, struct gk_buf *out);
 /* Reads one line from its output, waiting up to timeout_ms. GK_TIMEOUT, GK_CLOSED at its end. */
 enum gk_status gk_child_line(struct gk_child *child, int timeout_ms, struct gk_buf *line,
                              struct gk_err *err);
+/* Reads its output to the end, however long that takes. GK_PROTOCOL past size_max bytes. */
+enum gk_status gk_child_output(struct gk_child *child, size_t size_max, struct gk_buf *output,
+                               struct gk_err *err);
 
 #endif

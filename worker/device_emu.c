@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/device.h"
+#include "worker/device_emu.h"
 #include "worker/emu/emu.h"
 
 struct graph_item { /* a launch, or a fill where kernel is NULL */
@@ -28,6 +28,9 @@ struct emu_device {
     struct gk_device_graph *recording; /* NULL: launches and fills run */
     uint64_t launches;                 /* outside recordings */
     bool replaying;
+    bool fixed; /* every launch takes `schedule` */
+    enum gk_emu_schedule schedule;
+    struct gk_emu_watch watch; /* zero: nobody looks */
 };
 
 static struct gk_emu *emu_of(struct gk_device *device)
@@ -158,6 +161,10 @@ static enum gk_status emu_load(struct gk_device *device, const struct gk_device_
     enum gk_status status =
         gk_emu_module_load(emu_of(device), code->ptx, code->ptx_size, &module, err);
     if (status == GK_OK) {
+        const struct gk_emu_watch *watch = &((struct emu_device *)device)->watch;
+        if (watch->loaded) {
+            watch->loaded(watch->context, code->ptx, module);
+        }
         *module_out = (struct gk_device_module *)module;
     }
     return status;
@@ -225,6 +232,8 @@ static void add_counts(const struct gk_emu_counts *counts, struct gk_device_repo
         {"global_store_sectors", counts->global_store_sectors},
         {"global_atomics", counts->global_atomics},
         {"cp_async_bytes", counts->cp_async_bytes},
+        {"bulk_load_bytes", counts->bulk_load_bytes},
+        {"bulk_store_bytes", counts->bulk_store_bytes},
         {"shared_requests", counts->shared_requests},
         {"shared_wavefronts", counts->shared_wavefronts},
         {"shared_atomics", counts->shared_atomics},
@@ -273,7 +282,22 @@ static enum gk_emu_schedule next_schedule(struct emu_device *device)
 {
     static const enum gk_emu_schedule TURNS[] = {GK_EMU_LATE, GK_EMU_RANDOM, GK_EMU_EARLY};
 
+    if (device->fixed) {
+        return device->schedule;
+    }
     return device->replaying ? GK_EMU_EARLY : TURNS[device->launches++ % GK_ARRAY_COUNT(TURNS)];
+}
+
+static void show_launch(struct gk_device *device, const struct gk_emu_kernel *kernel,
+                        const struct gk_device_launch *launch, const struct gk_emu_report *report)
+{
+    const struct gk_emu_watch *watch = &((struct emu_device *)device)->watch;
+    struct gk_emu_launched launched = {
+        .module = gk_emu_kernel_module(kernel), .launch = launch, .report = report};
+    if (watch->launched) {
+        launched.line_count = gk_emu_lines(emu_of(device), &launched.lines);
+        watch->launched(watch->context, &launched);
+    }
 }
 
 /* What a kernel without ptxas's report is taken to use, for the modelled occupancy. */
@@ -326,6 +350,7 @@ static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kern
         (void)memccpy(report_out->text, report->text, 0, sizeof report_out->text - 1);
         report_out->ns = status == GK_OK ? report->modelled_ns : 0;
         add_counts(&report->counts, report_out);
+        show_launch(device, emu_kernel, launch, report);
     }
 out:
     free(params);
@@ -439,6 +464,20 @@ static const struct gk_device_ops emu_ops = {
 enum gk_status gk_device_emu_open(const char *name, struct gk_device **device_out,
                                   struct gk_err *err)
 {
+    return gk_device_emu_open_watched(name, 0, NULL, device_out, err);
+}
+
+void gk_device_emu_schedule(struct gk_device *device, enum gk_emu_schedule schedule)
+{
+    GK_ASSERT(device->ops == &emu_ops);
+    ((struct emu_device *)device)->fixed = true;
+    ((struct emu_device *)device)->schedule = schedule;
+}
+
+enum gk_status gk_device_emu_open_watched(const char *name, uint64_t seed,
+                                          const struct gk_emu_watch *watch,
+                                          struct gk_device **device_out, struct gk_err *err)
+{
     struct emu_device *device = calloc(1, sizeof *device);
     if (!device) {
         return gk_fail(err, GK_NOMEM, "out of memory");
@@ -447,11 +486,17 @@ enum gk_status gk_device_emu_open(const char *name, struct gk_device **device_ou
     if (status == GK_OK) {
         struct gk_emu_options options = {
             .target = device->base.props.target,
+            .seed = seed,
             .memory_limit_bytes = (uint64_t)device->base.props.mem_bytes,
         };
         status = gk_emu_create(&options, &device->emu, err);
     }
+    if (status == GK_OK && watch) {
+        device->watch = *watch;
+        status = gk_emu_count_lines(device->emu, true, err);
+    }
     if (status != GK_OK) {
+        gk_emu_destroy(device->emu);
         free(device);
         return status;
     }

@@ -14,6 +14,7 @@
 #include "core/hash.h"
 #include "worker/children.h"
 #include "worker/cuda/device_cuda.h"
+#include "worker/emu_report.h"
 #include "worker/list_devices.h"
 #include "worker/supervisor.h"
 
@@ -33,6 +34,8 @@ static const char help[] =
     "  --private                 standard input is a pipe: end when it closes\n"
     "  --key FILE, --server-key FILE   for tcp endpoints\n"
     "  --list-devices            print the CUDA devices as JSON, and end\n"
+    "  --emu-report REQUEST      run one config on the emulated device, print what it did as\n"
+    "                            JSON, and end: what gktune emu asks for (worker/emu_report.h)\n"
     "  --help\n"
     "\n"
     "environment: GKTUNE_NVRTC (the library, or a folder that holds it: of a toolkit or of a\n"
@@ -43,6 +46,7 @@ static const char help[] =
 struct arguments {
     struct gk_worker_options options;
     const char *child, *nvrtc;
+    const char *emu_report; /* JSON */
     bool help, list_devices;
 };
 
@@ -57,6 +61,7 @@ enum option_code {
     OPTION_CHILD,
     OPTION_NVRTC,
     OPTION_LIST,
+    OPTION_EMU_REPORT,
     OPTION_HELP
 };
 
@@ -71,6 +76,7 @@ static const struct option long_options[] = {
     {"child", required_argument, NULL, OPTION_CHILD},
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"list-devices", no_argument, NULL, OPTION_LIST},
+    {"emu-report", required_argument, NULL, OPTION_EMU_REPORT},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -128,6 +134,9 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
             break;
         case OPTION_NVRTC:
             arguments->nvrtc = optarg;
+            break;
+        case OPTION_EMU_REPORT:
+            arguments->emu_report = optarg;
             break;
         case OPTION_LIST:
             arguments->list_devices = true;
@@ -304,6 +313,35 @@ static int list_devices(void)
     return good ? 0 : 4;
 }
 
+/* What it prints is JSON in any case: the report, or {error, status}. */
+static int emu_report(const char *text)
+{
+    const struct gk_compiler_places places = compiler_places();
+    struct gk_json *request = NULL, *report = NULL;
+    struct gk_compiler *compiler = NULL;
+    struct gk_err err = {0};
+    gk_child_limits(0, 0); /* ends with the one who asks */
+    enum gk_status status = gk_json_parse(text, strlen(text), "--emu-report", &request, &err);
+    if (status == GK_OK) {
+        status = gk_compiler_open(&places, &compiler, &err);
+    }
+    if (status == GK_OK) {
+        status = gk_emu_report(request, compiler, &report, &err);
+    }
+    if (status != GK_OK) {
+        report = gk_json_new_object();
+        (void)gk_json_set_string(report, "error", err.text);
+        (void)gk_json_set_int(report, "status", status);
+    }
+    char *line = gk_json_text(report);
+    bool said = line && printf("%s\n", line) > 0 && fflush(stdout) == 0;
+    free(line);
+    gk_compiler_close(compiler);
+    gk_json_free(report);
+    gk_json_free(request);
+    return said ? gk_status_exit(status) : 4;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {0};
@@ -323,6 +361,9 @@ int main(int argc, char **argv)
     }
     if (status == GK_OK && arguments.child) {
         return run_child(&arguments);
+    }
+    if (status == GK_OK && arguments.emu_report) {
+        return emu_report(arguments.emu_report);
     }
     if (status == GK_OK) {
         status = run(&arguments, &err);

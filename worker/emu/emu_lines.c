@@ -38,6 +38,11 @@ uint32_t gk_emu_lines(const struct gk_emu *emu, const struct gk_emu_line **lines
     return emu->lines ? emu->lines->line_count : 0;
 }
 
+const struct gk_emu_module *gk_emu_kernel_module(const struct gk_emu_kernel *kernel)
+{
+    return kernel->module;
+}
+
 void emu_lines_destroy(struct emu_lines *lines)
 {
     if (lines) {

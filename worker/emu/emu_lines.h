@@ -42,6 +42,9 @@ enum gk_status gk_emu_count_lines(struct gk_emu *emu, bool on, struct gk_err *er
  * unloading of its module or the end of counting. 0 while counting is off. */
 uint32_t gk_emu_lines(const struct gk_emu *emu, const struct gk_emu_line **lines_out);
 
+/* The module that a kernel stands in. */
+const struct gk_emu_module *gk_emu_kernel_module(const struct gk_emu_kernel *kernel);
+
 /* ------------------------------------------------------------------ for the emulator's files */
 
 struct emu_warp;
