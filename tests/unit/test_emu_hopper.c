@@ -113,6 +113,50 @@ static const struct kernel KERNELS[] = {
     {"a thread that ends before its store has read",
      "s[T] = in[T]; fence_async_shared(); __syncthreads(); if (T == 0) STORE(out, 0, 256);",
      GK_EMU_FAULT_RACE, false, false},
+    {"load of what the launch wrote",
+     "out[T] = T; fence_async(); __syncthreads(); if (T == 0) LOAD(0, out, 256); full.wait(0);\n"
+     "out[256 + T] = s[T];",
+     GK_EMU_FAULT_NONE, false, false},
+    {"load of what the launch wrote, no proxy fence",
+     "out[T] = T; __syncthreads(); if (T == 0) LOAD(0, out, 256); full.wait(0);\n"
+     "out[256 + T] = s[T];",
+     GK_EMU_FAULT_RACE, false, false},
+    {"load of what the launch wrote, proxy fence of shared memory",
+     "out[T] = T; fence_async_shared(); __syncthreads(); if (T == 0) LOAD(0, out, 256);\n"
+     "full.wait(0); out[256 + T] = s[T];",
+     GK_EMU_FAULT_RACE, false, false},
+    {"load, its source is written behind it",
+     "if (T == 0) { LOAD(0, in, 256); full.wait(0); ((u32 *)in)[9] = 5; } full.wait(0);\n"
+     "out[T] = s[T];",
+     GK_EMU_FAULT_NONE, false, false},
+    {"load, its source is written before it lands",
+     "if (T == 0) { LOAD(0, in, 256); ((u32 *)in)[9] = 5; } full.wait(0); out[T] = s[T];",
+     GK_EMU_FAULT_RACE, false, true},
+    {"load over what threads wrote",
+     "s[T] = T; out[T] = s[T]; fence_async_shared(); __syncthreads();\n"
+     "if (T == 0) LOAD(0, in, 256); full.wait(0); out[256 + T] = s[T];",
+     GK_EMU_FAULT_NONE, false, false},
+    {"load over what threads wrote, no proxy fence",
+     "s[T] = T; __syncthreads(); if (T == 0) LOAD(0, in, 256); full.wait(0); out[256 + T] = s[T];",
+     GK_EMU_FAULT_RACE, false, false},
+    {"load over what threads have read",
+     "if (T == 0) LOAD(0, in, 256); full.wait(0); out[T] = s[255 - T]; two.arrive();\n"
+     "if (T == 0) { two.wait(0); LOAD(0, in + 256, 256); } full.wait(1); out[256 + T] = s[T];",
+     GK_EMU_FAULT_NONE, false, false},
+    {"load over what threads still read",
+     "if (T == 0) LOAD(0, in, 256); full.wait(0); out[T] = s[255 - T];\n"
+     "if (T == 0) LOAD(0, in + 256, 256); full.wait(1); out[256 + T] = s[T];",
+     GK_EMU_FAULT_RACE, false, false},
+    {"sums",
+     "out[T] = 0; s[T] = __float_as_uint(1.0f); fence_async(); __syncthreads();\n"
+     "if (T < 2) { bulk_reduce_add_f32((float *)out, ptx::shared_address(s), 1024);\n"
+     " commit_stores(); wait_for_stores<0>(); } __syncthreads(); out[256 + T] = out[T];",
+     GK_EMU_FAULT_NONE, false, false},
+    {"sums that nobody waited for",
+     "out[T] = 0; s[T] = __float_as_uint(1.0f); fence_async(); __syncthreads();\n"
+     "if (T < 2) { bulk_reduce_add_f32((float *)out, ptx::shared_address(s), 1024);\n"
+     " commit_stores(); wait_for_store_reads<0>(); } __syncthreads(); out[256 + T] = out[T];",
+     GK_EMU_FAULT_RACE, false, true},
     {"ring of loads and stores",
      "if (T == 0) LOAD(0, in, 256);\n"
      "#pragma unroll 1\nfor (u32 i = 0; i < 4; ++i) { full.wait(i & 1); u32 x = s[T] + i;\n"

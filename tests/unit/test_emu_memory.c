@@ -413,7 +413,7 @@ static void dynamic_memory_comes_behind_static(void **state)
     (void)state;
     run(&rig,
         KERNEL("mov.u32 %r1, more; mad.lo.u32 %r2, %t, 4, %r1; st.shared.u32 [%r2+896], %t;\n"
-               " st.shared.u32 [tile+4092], %t; mad.wide.u32 %rd5, %t, 4, %o;\n"
+               " st.shared.u32 [tile+4092], %r1; mad.wide.u32 %rd5, %t, 4, %o;\n"
                " st.global.u32 [%rd5], %r1;"),
         out, 32);
     assert_int_equal(out[3], 4096);

@@ -191,8 +191,10 @@ static int unwritten(struct emu_warp *warp, const struct emu_insn *insn, unsigne
                      uint64_t address, uint32_t bytes, enum emu_access_kind kind,
                      const struct emu_reach *access)
 {
+    struct emu_reach lone = *access;
+
     if (watched(warp, access->space) &&
-        emu_order_access(warp, insn, 1u << lane, bytes, kind, access) != EMU_NEXT) {
+        emu_order_access(warp, insn, 1u << lane, bytes, kind, &lone) != EMU_NEXT) {
         return EMU_STOP;
     }
     return emu_fault_memory(warp, insn, lane, GK_EMU_FAULT_UNWRITTEN, access->space, address, bytes,
@@ -243,7 +245,7 @@ static int scattered_global(struct emu_warp *warp, const struct emu_insn *insn, 
         }
         access->ptr[lane] = alloc->bytes + (access->address[lane] - alloc->address);
         emu_touch_pages(warp->run, alloc, access->address[lane] - alloc->address,
-                    access->address[lane] - alloc->address);
+                        access->address[lane] - alloc->address);
         if (check_lane_global(warp, insn, lane, bytes, kind, access, alloc) != EMU_NEXT) {
             return EMU_STOP;
         }
@@ -406,6 +408,7 @@ static int access_generic(struct emu_warp *warp, const struct emu_insn *insn, ui
     uint32_t left = mask;
     enum emu_space first = window_of(access->address[__builtin_ctz(mask)]);
 
+    access->twins = 0;
     while (left) {
         enum emu_space space = window_of(access->address[__builtin_ctz(left)]);
         uint32_t part = 0;
@@ -435,9 +438,11 @@ static int access_generic(struct emu_warp *warp, const struct emu_insn *insn, ui
         for (unsigned l = 0; l < EMU_LANES; l++) {
             if (part >> l & 1) {
                 access->ptr[l] = some.ptr[l];
+                access->twin[l] = some.twin[l];
             }
         }
         access->uniform = access->uniform && some.uniform && part == mask;
+        access->twins |= some.twins;
         left &= ~part;
     }
     for (unsigned l = 0; l < EMU_LANES; l++) {
@@ -502,6 +507,7 @@ int emu_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask
         }
     }
     out->space = space;
+    out->twins = 0;
     out->contiguous = !apart && mask == EMU_FULL;
     out->uniform = !differ;
     if (space == EMU_GENERIC) {

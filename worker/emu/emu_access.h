@@ -24,10 +24,13 @@ struct emu_reach {
     enum emu_space space; /* resolved: never EMU_GENERIC; of the first lane when they differ */
     bool contiguous;      /* all 32 lanes, one behind the other */
     bool uniform;         /* all lanes at one address */
+    /* Of a write, if races are looked for: lanes that write where the lane `twin` writes too. */
+    uint32_t twins;
+    uint8_t twin[EMU_LANES];
 };
 
-#define emu_access     EMU_ISA_NAME(emu_access)
-#define emu_wavefronts EMU_ISA_NAME(emu_wavefronts)
+#define emu_access      EMU_ISA_NAME(emu_access)
+#define emu_wavefronts  EMU_ISA_NAME(emu_wavefronts)
 #define emu_touch_pages EMU_ISA_NAME(emu_touch_pages)
 
 /* `second` takes the instruction's second address. `bytes` is what one lane touches (1..16, a power

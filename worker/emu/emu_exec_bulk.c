@@ -114,15 +114,15 @@ static int check_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint
     }
     unit &= 0 - unit; /* both sides in aligned parts */
     for (uint32_t at = 0; at < bytes; at += unit) {
+        enum emu_async_kind there = !bulk->store ? EMU_ASYNC_READ
+                                    : bulk->add  ? EMU_ASYNC_ADD
+                                                 : EMU_ASYNC_WRITE;
+
         if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, shared + at, unit,
-                            !bulk->store, bulk->agent, bulk->tick) != EMU_NEXT) {
-            return EMU_STOP;
-        }
-        /* A load's reads of global memory are checked, not kept. Sums are atomic. */
-        if (!bulk->add &&
-            emu_order_async(bulk->warp, bulk->insn, bulk->lane, NULL, global + at, unit,
-                            bulk->store, bulk->store ? bulk->agent + 1 : EMU_NO_AGENT,
-                            bulk->tick) != EMU_NEXT) {
+                            bulk->store ? EMU_ASYNC_READ : EMU_ASYNC_WRITE, bulk->block,
+                            bulk->agent, bulk->tick) != EMU_NEXT ||
+            emu_order_async(bulk->warp, bulk->insn, bulk->lane, NULL, global + at, unit, there,
+                            bulk->block, bulk->agent + bulk->store, bulk->tick) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
@@ -256,7 +256,7 @@ static int fill_piece(struct bulk *bulk, const struct emu_map *map, uint32_t sha
     unit &= 0 - unit;
     for (uint32_t at = 0; !bulk->flight && at < bytes; at += unit) {
         if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, shared + at, unit,
-                            true, bulk->agent, bulk->tick) != EMU_NEXT) {
+                            EMU_ASYNC_WRITE, bulk->block, bulk->agent, bulk->tick) != EMU_NEXT) {
             return EMU_STOP;
         }
     }

@@ -291,9 +291,13 @@ static int fence_barriers(struct emu_warp *warp, const struct emu_insn *insn, ui
 
 static int fence_proxy(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    (void)insn;
     show_barriers(warp, mask);
-    emu_order_proxy_fence(warp, mask);
+    if (insn->space != EMU_GLOBAL) {
+        emu_order_proxy_fence(warp, mask, EMU_PROXY_SHARED);
+    }
+    if (insn->space != EMU_SHARED) {
+        emu_order_proxy_fence(warp, mask, EMU_PROXY_GLOBAL);
+    }
     return EMU_NEXT;
 }
 

@@ -125,6 +125,7 @@ static void lane_params(struct emu_warp *warp, const struct emu_insn *insn,
                         struct emu_reach *access)
 {
     access->uniform = access->contiguous = false;
+    access->twins = 0;
     for (unsigned l = 0; l < EMU_LANES; l++) {
         access->ptr[l] = warp->base[0] + insn->imm + (int64_t)l * insn->imm2;
     }
@@ -154,6 +155,28 @@ static int load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mas
     return EMU_NEXT;
 }
 
+/* Lanes that write different bytes to one place. Equal ones are a well-known way to set a flag, and
+ * the place holds them whichever lane stays. */
+static int compare_twins(struct emu_warp *warp, const struct emu_insn *insn,
+                         const struct emu_reach *access, uint32_t vec, uint32_t bytes)
+{
+    for (uint32_t left = access->twins; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left), other = access->twin[l];
+
+        for (uint32_t i = 0; i < vec; i++) {
+            const unsigned char *from = emu_operand(warp, insn, 1 + i);
+
+            if (memcmp(from + l * insn->width[1], from + other * insn->width[1], bytes) != 0) {
+                return emu_fault(warp, insn, l, GK_EMU_FAULT_RACE, access->address[l],
+                                 "lanes %u and %u of this write have different values for address "
+                                 "0x%llx, and which of them stays is not defined",
+                                 other, l, (unsigned long long)access->address[l]);
+            }
+        }
+    }
+    return EMU_NEXT;
+}
+
 static int store(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     uint32_t vec = insn->vec ? insn->vec : 1, bytes = ptx_type_bytes(insn->type);
@@ -163,6 +186,9 @@ static int store(struct emu_warp *warp, const struct emu_insn *insn, uint32_t ma
         lane_params(warp, insn, &access);
     } else if (emu_access(warp, insn, mask, (enum emu_space)insn->space, false, bytes * vec,
                           EMU_STORE, &access) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    if (access.twins && compare_twins(warp, insn, &access, vec, bytes) != EMU_NEXT) {
         return EMU_STOP;
     }
     for (uint32_t i = 0; i < vec; i++) {

@@ -28,14 +28,10 @@ static int ldmatrix(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
 {
     uint32_t count = insn->sub, lanes = count == 4 ? EMU_FULL : (1u << count * 8) - 1;
     struct emu_reach access;
-    int step = emu_warp_converge(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
-    }
-    if (mask != EMU_FULL) {
-        return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_DIVERGENT, 0,
-                         "lanes 0x%08x of the warp do not exist or have exited", ~mask);
     }
     if (emu_access(warp, insn, lanes, (enum emu_space)insn->space, false, 16, EMU_LOAD, &access) !=
         EMU_NEXT) {
@@ -64,15 +60,12 @@ static int ldmatrix(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
 static int stmatrix(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     uint32_t count = insn->sub, lanes = count == 4 ? EMU_FULL : (1u << count * 8) - 1;
+    uint32_t rows[EMU_LANES][4]; /* what goes to the address of each lane */
     struct emu_reach access;
-    int step = emu_warp_converge(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
-    }
-    if (mask != EMU_FULL) {
-        return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_DIVERGENT, 0,
-                         "lanes 0x%08x of the warp do not exist or have exited", ~mask);
     }
     if (emu_access(warp, insn, lanes, (enum emu_space)insn->space, false, 16, EMU_STORE, &access) !=
         EMU_NEXT) {
@@ -80,18 +73,29 @@ static int stmatrix(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
     }
     for (uint32_t m = 0; m < count; m++) {
         const uint32_t *s = emu_operand(warp, insn, 1 + m);
-        unsigned char *const *row = &access.ptr[m * 8];
+        uint32_t(*row)[4] = &rows[m * 8];
 
         for (unsigned l = 0; l < EMU_LANES; l++) {
             if (insn->mods & PTX_M_TRANS) {
                 uint16_t low = (uint16_t)s[l], high = (uint16_t)(s[l] >> 16);
 
-                memcpy(row[l % 4 * 2] + l / 4 * 2, &low, sizeof(low));
-                memcpy(row[l % 4 * 2 + 1] + l / 4 * 2, &high, sizeof(high));
+                memcpy((uint16_t *)row[l % 4 * 2] + l / 4, &low, sizeof(low));
+                memcpy((uint16_t *)row[l % 4 * 2 + 1] + l / 4, &high, sizeof(high));
             } else {
-                memcpy(row[l / 4] + l % 4 * 4, &s[l], sizeof(s[l]));
+                row[l / 4][l % 4] = s[l];
             }
         }
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (access.twins >> l & 1 && memcmp(rows[l], rows[access.twin[l]], 16) != 0) {
+            return emu_fault(warp, insn, l, GK_EMU_FAULT_RACE, access.address[l],
+                             "lanes %u and %u give one address for rows that differ, and which of "
+                             "them stays is not defined",
+                             access.twin[l], l);
+        }
+        memcpy(access.ptr[l], rows[l], 16);
     }
     return EMU_NEXT;
 }
@@ -248,23 +252,12 @@ static void multiply(struct tile *tile, unsigned registers, unsigned per)
 
 /* ------------------------------------------------------------------ mma */
 
-static int all_lanes(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
-{
-    int step = emu_warp_converge(warp, insn, mask);
-
-    if (step == EMU_NEXT && mask != EMU_FULL) {
-        return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_DIVERGENT, 0,
-                         "lanes 0x%08x of the warp do not exist or have exited", ~mask);
-    }
-    return step;
-}
-
 /* sub: registers of A; B has half as many. */
 static int mma_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     const unsigned na = insn->sub, nb = na / 2;
     struct tile tile;
-    int step = all_lanes(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
@@ -302,7 +295,7 @@ static int mma_f16(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
 {
     const unsigned na = insn->sub, nb = na / 2;
     struct tile tile;
-    int step = all_lanes(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
@@ -335,7 +328,7 @@ static int mma_s32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
 {
     const unsigned na = insn->sub, nb = na / 2;
     struct tile tile;
-    int step = all_lanes(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
@@ -370,7 +363,7 @@ static int mma_f64(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
 {
     const double *a = emu_operand(warp, insn, 2), *b = emu_operand(warp, insn, 3);
     double out[2][EMU_LANES];
-    int step = all_lanes(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;

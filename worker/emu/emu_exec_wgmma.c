@@ -81,7 +81,8 @@ static int read_chunk(struct emu_warp *warp, const struct emu_insn *insn, uint32
                                 "read");
     }
     *out = block->shared + address;
-    return emu_order_async(warp, insn, 0, block, address, 16, false, agent, warp->wgmma_batch + 1);
+    return emu_order_async(warp, insn, 0, block, address, 16, EMU_ASYNC_READ, block, agent,
+                           warp->wgmma_batch + 1);
 }
 
 static double element(const unsigned char *at, uint32_t i, uint8_t type)

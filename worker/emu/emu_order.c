@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "worker/emu/emu_access.h"
+#include "worker/emu/emu_touch.h"
 
 /* ------------------------------------------------------------------ vectors of ticks */
 
@@ -89,7 +90,7 @@ static void far_drop(struct emu_far *far)
     }
 }
 
-static uint32_t far_place(const struct emu_far *far, uint64_t block)
+uint32_t emu_far_place(const struct emu_far *far, uint64_t block)
 {
     uint32_t low = 0, high = far ? far->count : 0;
 
@@ -131,7 +132,7 @@ static bool far_own(struct emu_far **far, uint32_t at, bool grow)
 
 static void far_join(struct emu_far **far, struct emu_ticks *part)
 {
-    uint32_t at = far_place(*far, part->block);
+    uint32_t at = emu_far_place(*far, part->block);
     bool there = *far && at < (*far)->count && (*far)->part[at]->block == part->block;
 
     if (there && ((*far)->part[at] == part || covers((*far)->part[at], part))) {
@@ -144,26 +145,39 @@ static void far_join(struct emu_far **far, struct emu_ticks *part)
 
 /* ------------------------------------------------------------------ knowledge */
 
+static struct emu_seen seen_ref(const struct emu_seen *seen)
+{
+    if (seen->own) {
+        seen->own->refs++;
+    }
+    if (seen->far) {
+        seen->far->refs++;
+    }
+    return *seen;
+}
+
+static void seen_drop(struct emu_seen *seen)
+{
+    ticks_drop(seen->own);
+    far_drop(seen->far);
+    *seen = (struct emu_seen){0};
+}
+
 struct emu_known emu_known_ref(const struct emu_known *known)
 {
-    if (known->own) {
-        known->own->refs++;
-    }
-    if (known->far) {
-        known->far->refs++;
-    }
-    if (known->async) {
-        known->async->refs++;
+    (void)seen_ref(&known->all);
+    for (unsigned i = 0; i < EMU_PROXIES; i++) {
+        (void)seen_ref(&known->async[i]);
     }
     return *known;
 }
 
 void emu_known_drop(struct emu_known *known)
 {
-    ticks_drop(known->own);
-    far_drop(known->far);
-    ticks_drop(known->async);
-    *known = (struct emu_known){0};
+    seen_drop(&known->all);
+    for (unsigned i = 0; i < EMU_PROXIES; i++) {
+        seen_drop(&known->async[i]);
+    }
 }
 
 void emu_gate_drop(struct emu_gate *gate)
@@ -174,7 +188,7 @@ void emu_gate_drop(struct emu_gate *gate)
     gate->fenced_scope = gate->observed_scope = 0;
 }
 
-static void join_part(struct emu_known *into, uint64_t block, struct emu_ticks *part)
+static void join_part(struct emu_seen *into, uint64_t block, struct emu_ticks *part)
 {
     if (part->block == block) {
         ticks_join(&into->own, part);
@@ -183,18 +197,15 @@ static void join_part(struct emu_known *into, uint64_t block, struct emu_ticks *
     }
 }
 
-void emu_known_join(struct emu_known *into, uint64_t block, const struct emu_known *from)
+static void seen_join(struct emu_seen *into, uint64_t block, const struct emu_seen *from)
 {
     if (from->own) {
         join_part(into, block, from->own);
     }
-    if (from->async && from->async->block == block) {
-        ticks_join(&into->async, from->async);
-    }
     if (!from->far || from->far == into->far) {
         return;
     }
-    if (!into->far && far_place(from->far, block) == from->far->count) {
+    if (!into->far && emu_far_place(from->far, block) == from->far->count) {
         into->far = from->far;
         from->far->refs++;
         return;
@@ -204,17 +215,30 @@ void emu_known_join(struct emu_known *into, uint64_t block, const struct emu_kno
     }
 }
 
+void emu_known_join(struct emu_known *into, uint64_t block, const struct emu_known *from)
+{
+    seen_join(&into->all, block, &from->all);
+    for (unsigned i = 0; i < EMU_PROXIES; i++) {
+        seen_join(&into->async[i], block, &from->async[i]);
+    }
+}
+
+static bool known_equal(const struct emu_known *a, const struct emu_known *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0; /* pointers alone */
+}
+
 void emu_known_add(struct emu_known *into, const struct emu_block *block, uint32_t first,
                    uint32_t mask, uint32_t tick)
 {
-    if (!into->own) {
-        into->own = ticks_new(block->index, block->agents);
+    if (!into->all.own) {
+        into->all.own = ticks_new(block->index, block->agents);
     }
-    if (!into->own || !ticks_own(&into->own)) {
+    if (!into->all.own || !ticks_own(&into->all.own)) {
         return;
     }
     for (uint32_t left = mask; left; left &= left - 1) {
-        into->own->tick[first + (uint32_t)__builtin_ctz(left)] = tick;
+        into->all.own->tick[first + (uint32_t)__builtin_ctz(left)] = tick;
     }
 }
 
@@ -241,6 +265,7 @@ static void releases_fini(struct emu_releases *releases)
 void emu_order_fini(struct emu_order *order)
 {
     releases_fini(&order->releases);
+    emu_sets_fini(&order->sets);
     free(order->readers);
     *order = (struct emu_order){0};
 }
@@ -273,8 +298,7 @@ static void join_lanes(struct emu_warp *warp, uint32_t mask, struct emu_known *i
     for (uint32_t left = mask; left; left &= left - 1) {
         const struct emu_known *known = &warp->order.known[__builtin_ctz(left)];
 
-        if (!last || known->own != last->own || known->far != last->far ||
-            known->async != last->async) {
+        if (!last || !known_equal(known, last)) {
             emu_known_join(into, warp->block->index, known);
         }
         last = known;
@@ -373,7 +397,7 @@ void emu_order_arrive(struct emu_warp *warp, uint32_t mask, struct emu_gate *gat
     next_tick(warp);
 }
 
-void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask)
+void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask, enum emu_proxy proxy)
 {
     struct emu_known all = {0};
 
@@ -384,13 +408,10 @@ void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask)
     emu_known_add(&all, warp->block, warp->index * EMU_LANES, mask, warp->order.tick);
     next_tick(warp);
     for (uint32_t left = mask; left; left &= left - 1) {
-        struct emu_known *known = &warp->order.known[__builtin_ctz(left)];
+        struct emu_seen *async = &warp->order.known[__builtin_ctz(left)].async[proxy];
 
-        ticks_drop(known->async);
-        known->async = all.own;
-        if (all.own) {
-            all.own->refs++;
-        }
+        seen_drop(async);
+        *async = seen_ref(&all.all);
     }
     emu_known_drop(&all);
 }
@@ -405,19 +426,19 @@ void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32
     for (uint32_t left = mask; left; left &= left - 1) {
         struct emu_known *known = &warp->order.known[__builtin_ctz(left)];
 
-        if (known->own && known->own->tick[agent] >= tick) {
+        if (known->all.own && known->all.own->tick[agent] >= tick) {
             continue;
         }
-        if (after && known->own == before) {
-            ticks_drop(known->own);
-            known->own = after;
+        if (after && known->all.own == before) {
+            ticks_drop(known->all.own);
+            known->all.own = after;
             after->refs++;
             continue;
         }
-        before = known->own;
+        before = known->all.own;
         emu_known_add(known, warp->block, agent / EMU_LANES * EMU_LANES, 1u << agent % EMU_LANES,
                       tick);
-        after = known->own;
+        after = known->all.own;
     }
 }
 
@@ -429,7 +450,7 @@ void emu_order_learn(struct emu_warp *warp, uint32_t mask, const struct emu_know
     for (uint32_t left = mask; left; left &= left - 1) {
         emu_known_join(&warp->order.known[__builtin_ctz(left)], warp->block->index, from);
     }
-    if (from->far || (from->own && from->own->block != warp->block->index)) {
+    if (from->all.far || (from->all.own && from->all.own->block != warp->block->index)) {
         warp->block->far_acquired = ++warp->run->order.far_acquires;
     }
 }

@@ -46,11 +46,18 @@ struct emu_far {
     struct emu_ticks *part[]; /* ascending by block */
 };
 
-struct emu_known {
+/* Ticks of the own block and of others. */
+struct emu_seen {
     struct emu_ticks *own; /* NULL: nothing yet */
     struct emu_far *far;
-    struct emu_ticks *async; /* the part of own that a fence.proxy.async lies behind: plain writes
-                                that asynchronous operations may see */
+};
+
+/* Asynchronous operations see plain accesses to this memory behind a proxy fence. */
+enum emu_proxy { EMU_PROXY_SHARED, EMU_PROXY_GLOBAL, EMU_PROXIES };
+
+struct emu_known {
+    struct emu_seen all;
+    struct emu_seen async[EMU_PROXIES]; /* the part of it that a fence.proxy.async lies behind */
 };
 
 /* Memory-model scopes, in order. */
@@ -99,12 +106,26 @@ struct emu_shadow {
 
 void emu_shadow_fini(struct emu_shadow *shadow);
 
-/* A list of readers; several entries may belong to one warp. */
+/* An earlier access that a later one may race with: reads since the last write, and what strong
+ * writes did not take away. Several entries of a list may belong to one warp. */
 struct emu_reader {
     uint32_t next, mask, tick, pc;
     uint32_t block; /* tag of an epoch */
     uint16_t first; /* agent of lane 0 */
     uint8_t scope;
+    uint8_t flags; /* EMU_READER_* */
+};
+
+#define EMU_READER_OLD   1u /* it lies before the last write, a strong one */
+#define EMU_READER_WROTE 2u /* a strong write, behind which came another that did not read it */
+
+/* Lists that many pieces of memory share: what several blocks have read. A list is a number; an
+ * entry and the list behind it have one number, and stay until the launch ends. */
+struct emu_reader_sets {
+    struct emu_reader *nodes; /* [0] is not used */
+    uint32_t count, capacity;
+    uint32_t *slots; /* of a hash table of twice the capacity: numbers of nodes, 0: free */
+    struct emu_set_step *steps; /* what was added to what, a cache */
 };
 
 /* What was released at an address by a strong write, for strong reads to take. */
@@ -125,6 +146,7 @@ struct emu_order {
     bool off;
     struct emu_reader *readers; /* [0] is not used */
     uint32_t reader_count, reader_capacity, reader_free;
+    struct emu_reader_sets sets;
     struct emu_releases releases;
     uint32_t far_acquires; /* so far */
 };
@@ -162,25 +184,28 @@ void emu_order_fence(struct emu_warp *warp, uint32_t mask, enum emu_scope scope)
 void emu_order_strong(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, bool reads,
                       bool writes, struct emu_releases *releases, uint64_t key);
 
-/* Plain accesses so far are shown to asynchronous operations. */
-void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask);
+/* Plain accesses so far to shared or to global memory are shown to asynchronous operations. */
+void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask, enum emu_proxy proxy);
+/* Place of the block in the list, or where it would be. */
+uint32_t emu_far_place(const struct emu_far *far, uint64_t block);
 /* The lanes have waited for what this agent of their block did up to `tick`. */
 void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32_t tick);
 
 /* ------------------------------------------------------------------ accesses (emu_shadow.c) */
 
-#define EMU_NO_AGENT UINT32_MAX /* the read is checked, and not kept */
+enum emu_async_kind { EMU_ASYNC_READ, EMU_ASYNC_WRITE, EMU_ASYNC_ADD };
 
 /* Up to 16 aligned bytes touched by an asynchronous operation that `lane` starts now. `target`: the
- * block whose shared memory it is, NULL for global memory. The agent is one of the target's, or of
- * the lane's own block. */
+ * block whose shared memory it is, NULL for global memory. The agent is one of block `owner`. */
 int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
-                    struct emu_block *target, uint64_t address, uint32_t bytes, bool write,
-                    uint32_t agent, uint32_t tick);
+                    struct emu_block *target, uint64_t address, uint32_t bytes,
+                    enum emu_async_kind kind, const struct emu_block *owner, uint32_t agent,
+                    uint32_t tick);
 
-/* Called before the data moves. `kind`: enum emu_access_kind. EMU_NEXT or EMU_STOP. */
+/* Called before the data moves. `kind`: enum emu_access_kind. Sets reach->twins of a write.
+ * EMU_NEXT or EMU_STOP. */
 int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
-                     uint32_t bytes, unsigned kind, const struct emu_reach *reach);
+                     uint32_t bytes, unsigned kind, struct emu_reach *reach);
 /* The bytes of shared memory count as written by this lane now: its asynchronous copy is complete.
  */
 void emu_order_landed(struct emu_warp *warp, unsigned lane, uint32_t address, uint32_t bytes);

@@ -2,11 +2,16 @@
  * Shadow memory: the last write and the reads since of every piece of memory that a launch touches,
  * and the check of each access against them.
  *
- * An epoch names an access: block (24 bits, modulo), agent (11), tick (27) and scope (2). A piece
- * read by several lanes holds a list of readers of one block; read by lanes of several blocks that
- * nothing orders, it is "many", which remembers only how many times blocks had learned from others
- * by then: a later write is right only if its block has learned something since. That never accuses
- * an ordered write, and keeps what every block reads small.
+ * A piece read by several lanes of one block holds a list of readers; read by several blocks, a set
+ * that pieces share (emu_readers.c). A launch with too many different sets counts from then on: it
+ * is "many", which remembers only how many times blocks had learned from others by then, and a
+ * later write is right if its block has learned something since. That may miss a race in a large
+ * launch, and never accuses an ordered write.
+ *
+ * Strong accesses do not race with one another, so a strong write does not end what lies before it:
+ * reads that it is not ordered behind stay in the list, and so does the strong write before, unless
+ * the new one has read it. A strong read orders the write that it saw, and that alone, before what
+ * its thread does next.
  */
 #include "worker/emu/ptx_table.h"
 
@@ -16,77 +21,55 @@
 #include <string.h>
 
 #include "worker/emu/emu_access.h"
+#include "worker/emu/emu_touch.h"
 
-#define BLOCK_SHIFT 40
-#define AGENT_SHIFT 29
-#define TICK_SHIFT  2
-#define AGENT_MASK  2047u
-#define TAGS        0xffffffu /* of blocks: the value itself marks what is no epoch */
 #define LIST        ((uint64_t)TAGS << BLOCK_SHIFT | 1ull << 32)
-#define MANY        ((uint64_t)TAGS << BLOCK_SHIFT | 2ull << 32)
-#define MANY_STRONG ((uint64_t)TAGS << BLOCK_SHIFT | 3ull << 32)
+#define SET         ((uint64_t)TAGS << BLOCK_SHIFT | 2ull << 32)
+#define MANY        ((uint64_t)TAGS << BLOCK_SHIFT | 3ull << 32)
+#define MANY_STRONG ((uint64_t)TAGS << BLOCK_SHIFT | 4ull << 32)
 #define KIND_MASK   (~(uint64_t)UINT32_MAX)
 #define SHIFT_MAX   4u
-
-/* One access while it is checked. */
-struct touch {
-    struct emu_warp *warp;
-    const struct emu_insn *insn;
-    uint64_t epoch; /* of `lane` */
-    uint64_t address;
-    uint32_t tag; /* of the block of the thread that accesses, or started the operation */
-    uint32_t tick, pc, mask, bytes;
-    uint32_t first; /* agent that bit 0 of the mask stands for */
-    unsigned lane;
-    struct emu_block *target; /* whose shared memory it is */
-    bool async, passing;      /* passing: leaves no trace */
-    uint8_t scope;
-    bool write, atomic;
-    enum emu_space space;
-};
-
-static uint32_t tag_of(uint64_t block)
-{
-    return (uint32_t)(block % TAGS);
-}
-
-static uint64_t epoch_of(uint32_t tag, uint32_t agent, uint32_t tick, uint8_t scope)
-{
-    return (uint64_t)tag << BLOCK_SHIFT | (uint64_t)agent << AGENT_SHIFT |
-           (uint64_t)tick << TICK_SHIFT | scope;
-}
+#define NO_MEMORY   UINT32_MAX
 
 /* ------------------------------------------------------------------ order of two accesses */
 
-static bool before_far(const struct emu_known *known, uint32_t tag, uint32_t agent, uint32_t tick)
+static const struct emu_ticks *ticks_of(const struct emu_seen *seen, const struct touch *touch,
+                                        uint32_t tag)
 {
-    for (uint32_t i = 0; known->far && i < known->far->count; i++) {
-        const struct emu_ticks *part = known->far->part[i];
+    uint32_t at;
 
-        if (tag_of(part->block) == tag) {
-            return agent < part->count && part->tick[agent] >= tick;
+    if (tag == touch->tag) {
+        return seen->own;
+    }
+    if (touch->warp->run->total_blocks < TAGS) { /* a tag is the number of its block */
+        at = emu_far_place(seen->far, tag);
+        return seen->far && at < seen->far->count && seen->far->part[at]->block == tag
+                   ? seen->far->part[at]
+                   : NULL;
+    }
+    for (uint32_t i = 0; seen->far && i < seen->far->count; i++) {
+        if (tag_of(seen->far->part[i]->block) == tag) {
+            return seen->far->part[i];
         }
     }
-    return false;
+    return NULL;
 }
 
-static bool known_before(const struct touch *touch, unsigned lane, uint32_t tag, uint32_t agent,
-                         uint32_t tick)
+bool emu_known_before(const struct touch *touch, unsigned lane, uint32_t tag, uint32_t agent,
+                      uint32_t tick)
 {
-    const struct emu_known *known = &touch->warp->order.known[lane];
+    const struct emu_ticks *ticks;
 
-    if (tag != touch->tag) {
-        return before_far(known, tag, agent, tick);
+    if (tag == touch->tag && agent == touch->warp->index * EMU_LANES + lane) {
+        return true;
     }
-    return agent == touch->warp->index * EMU_LANES + lane ||
-           (known->own && known->own->tick[agent] >= tick);
+    ticks = ticks_of(&touch->warp->order.known[lane].all, touch, tag);
+    return ticks && agent < ticks->count && ticks->tick[agent] >= tick;
 }
 
 static inline bool before(const struct touch *touch, unsigned lane, uint64_t epoch)
 {
-    return known_before(touch, lane, (uint32_t)(epoch >> BLOCK_SHIFT),
-                        (uint32_t)(epoch >> AGENT_SHIFT) & AGENT_MASK,
-                        (uint32_t)(epoch >> TICK_SHIFT) & EMU_TICK_MAX);
+    return emu_known_before(touch, lane, epoch_tag(epoch), epoch_agent(epoch), epoch_tick(epoch));
 }
 
 /* Strong accesses of sufficient scope do not race with one another. */
@@ -99,6 +82,22 @@ static bool both_strong(const struct touch *touch, uint32_t tag, uint8_t scope)
     }
     return tag == touch->tag || least == EMU_SCOPE_GPU ||
            least >= emu_order_distance(touch->warp->run, tag, touch->tag);
+}
+
+/* Asynchronous operations see a plain access only behind a proxy fence. */
+static bool shown(const struct touch *touch, uint64_t epoch)
+{
+    const struct emu_known *known = &touch->warp->order.known[touch->lane];
+    const struct emu_seen *async =
+        &known->async[touch->target ? EMU_PROXY_SHARED : EMU_PROXY_GLOBAL];
+    uint32_t agent = epoch_agent(epoch);
+    const struct emu_ticks *ticks;
+
+    if (agent >= touch->warp->run->warps * EMU_LANES) {
+        return true; /* asynchronous itself */
+    }
+    ticks = ticks_of(async, touch, epoch_tag(epoch));
+    return ticks && ticks->tick[agent] >= epoch_tick(epoch);
 }
 
 /* ------------------------------------------------------------------ reports */
@@ -141,11 +140,12 @@ static int report(const struct touch *touch, unsigned lane, bool wrote, const ch
     return emu_fault(touch->warp, touch->insn, lane, GK_EMU_FAULT_RACE, touch->address,
                      "%s of %u bytes at %s address 0x%" PRIx64 "%s is not ordered behind the %s "
                      "by %s%s at %s",
-                     touch->async && touch->write ? "asynchronous write"
-                     : touch->async               ? "asynchronous read"
-                     : touch->atomic              ? "atomic operation"
-                     : touch->write               ? "write"
-                                                  : "read",
+                     touch->async && touch->atomic  ? "asynchronous sum"
+                     : touch->async && touch->write ? "asynchronous write"
+                     : touch->async                 ? "asynchronous read"
+                     : touch->atomic                ? "atomic operation"
+                     : touch->write                 ? "write"
+                                                    : "read",
                      touch->bytes, touch->space == EMU_SHARED ? "shared" : "global", touch->address,
                      place, wrote ? "write" : "read", who,
                      touch->async && wrote ? " (or no fence.proxy.async lies between)" : "", where);
@@ -156,219 +156,177 @@ static int report_epoch(const struct touch *touch, unsigned lane, bool wrote, ui
 {
     char who[160];
 
-    other_thread(touch, (uint32_t)(epoch >> BLOCK_SHIFT),
-                 (uint32_t)(epoch >> AGENT_SHIFT) & AGENT_MASK, who, sizeof(who));
+    other_thread(touch, epoch_tag(epoch), epoch_agent(epoch), who, sizeof(who));
     return report(touch, lane, wrote, who, pc);
 }
 
-/* ------------------------------------------------------------------ lists of readers */
+/* ------------------------------------------------------------------ what lies before */
 
-static uint32_t reader_new(struct emu_order *order)
-{
-    uint32_t at = order->reader_free;
-
-    if (at) {
-        order->reader_free = order->readers[at].next;
-        return at;
-    }
-    if (order->reader_count == order->reader_capacity) {
-        uint32_t capacity = order->reader_capacity ? order->reader_capacity * 2 : 1024;
-        struct emu_reader *grown = realloc(order->readers, capacity * sizeof(*grown));
-
-        if (!grown) {
-            return 0;
-        }
-        order->readers = grown;
-        order->reader_capacity = capacity;
-        order->reader_count = order->reader_count ? order->reader_count : 1;
-    }
-    return order->reader_count++;
-}
-
-static void reader_free(struct emu_order *order, uint32_t at)
-{
-    order->readers[at].next = order->reader_free;
-    order->reader_free = at;
-}
-
-static void list_free(struct emu_order *order, struct emu_cell *cell)
+static void readers_free(struct emu_order *order, struct emu_cell *cell)
 {
     if ((cell->reader & KIND_MASK) == LIST) {
-        for (uint32_t at = (uint32_t)cell->reader, next; at; at = next) {
-            next = order->readers[at].next;
-            reader_free(order, at);
-        }
+        emu_list_free(order, (uint32_t)cell->reader);
     }
     cell->reader = 0;
 }
 
-static bool list_push(struct emu_order *order, struct emu_cell *cell, struct emu_reader reader)
+/* The first entry of a list or a set, and what is behind it; NULL behind the last. */
+static const struct emu_reader *entry_at(const struct emu_order *order, uint64_t reader)
 {
-    uint32_t at = reader_new(order);
+    uint32_t at = (uint32_t)reader;
 
-    if (!at) {
-        return false;
+    if (!at || ((reader & KIND_MASK) != LIST && (reader & KIND_MASK) != SET)) {
+        return NULL;
     }
-    reader.next = (cell->reader & KIND_MASK) == LIST ? (uint32_t)cell->reader : 0;
-    order->readers[at] = reader;
-    cell->reader = LIST | at;
-    return true;
+    return (reader & KIND_MASK) == LIST ? &order->readers[at] : &order->sets.nodes[at];
 }
 
-/* A copy of the list for another cell. */
-static uint64_t list_copy(struct emu_order *order, uint64_t reader)
-{
-    struct emu_cell copy = {0};
+#define EACH_ENTRY(order, entry, from)                                                             \
+    const struct emu_reader *entry = entry_at(order, from);                                        \
+    entry;                                                                                         \
+    entry = entry_at(order, ((from)&KIND_MASK) | entry->next)
 
-    for (uint32_t at = (uint32_t)reader; at; at = order->readers[at].next) {
-        (void)list_push(order, &copy, order->readers[at]);
-    }
-    return copy.reader;
+static bool is_epoch(uint64_t reader)
+{
+    return reader >> BLOCK_SHIFT != TAGS;
 }
 
-/* The first lane of the entry whose read is not before the touch, or 32. */
-static unsigned entry_unordered(const struct touch *touch, unsigned lane,
-                                const struct emu_reader *entry)
+static int no_memory(const struct touch *touch)
 {
-    for (uint32_t left = entry->mask; left; left &= left - 1) {
-        unsigned l = (unsigned)__builtin_ctz(left);
-
-        if (!known_before(touch, lane, entry->block, entry->first + l, entry->tick)) {
-            return l;
-        }
-    }
-    return EMU_LANES;
+    return emu_fault(touch->warp, touch->insn, touch->lane, GK_EMU_FAULT_UNSUPPORTED, 0,
+                     "the host has no memory for the readers of this launch");
 }
 
 static uint64_t many_now(const struct touch *touch, uint64_t old)
 {
-    bool strong = touch->scope && ((old & KIND_MASK) == MANY_STRONG || (old & 3));
+    bool strong =
+        touch->scope && ((old & KIND_MASK) == MANY_STRONG || (is_epoch(old) && (old & 3)));
 
     return (strong ? MANY_STRONG : MANY) | touch->warp->run->order.far_acquires;
 }
 
-/* ------------------------------------------------------------------ one cell */
-
-static struct emu_reader reader_of(const struct touch *touch)
-{
-    return (struct emu_reader){.mask = touch->mask,
-                               .tick = touch->tick,
-                               .pc = touch->pc,
-                               .block = touch->tag,
-                               .first = (uint16_t)touch->first,
-                               .scope = touch->scope};
-}
-
-static struct emu_reader reader_of_epoch(uint64_t epoch, uint32_t pc)
-{
-    uint32_t agent = (uint32_t)(epoch >> AGENT_SHIFT) & AGENT_MASK;
-
-    return (struct emu_reader){.mask = 1u << agent % EMU_LANES,
-                               .tick = (uint32_t)(epoch >> TICK_SHIFT) & EMU_TICK_MAX,
-                               .pc = pc,
-                               .block = (uint32_t)(epoch >> BLOCK_SHIFT),
-                               .first = (uint16_t)(agent / EMU_LANES * EMU_LANES),
-                               .scope = epoch & 3};
-}
-
-/* The list without entries that the touch makes needless: those before it, and older ones of the
- * same lanes. Sets *merged_out when an entry of this warp and tick has taken the lanes in. */
-static void list_prune(const struct touch *touch, struct emu_cell *cell, bool *merged_out)
+/* Readers of more than one block. */
+static int add_to_set(const struct touch *touch, struct emu_cell *cell,
+                      const struct emu_reader *reader)
 {
     struct emu_order *order = &touch->warp->run->order;
-    uint32_t *link = NULL, first = (uint32_t)cell->reader, next;
-    uint32_t head = first;
+    uint32_t set = (uint32_t)cell->reader;
 
-    *merged_out = false;
-    for (uint32_t at = first; at; at = next) {
-        struct emu_reader *entry = &order->readers[at];
-        bool mine = entry->first == touch->first;
-
-        next = entry->next;
-        if (mine && entry->tick == touch->tick && entry->scope == touch->scope) {
-            entry->mask |= touch->mask;
-            *merged_out = true;
-        } else {
-            entry->mask &= mine ? ~touch->mask : EMU_FULL;
-            if (!entry->mask || entry_unordered(touch, touch->lane, entry) == EMU_LANES) {
-                if (link) {
-                    *link = next;
-                } else {
-                    head = next;
-                }
-                reader_free(order, at);
-                continue;
-            }
-        }
-        link = &entry->next;
+    if ((cell->reader & KIND_MASK) == LIST) {
+        set = emu_set_of_list(touch, set);
     }
-    cell->reader = head ? LIST | head : 0;
+    set = set ? emu_set_add(touch, set, reader) : 0;
+    cell->reader = set ? SET | set : MANY | order->far_acquires;
+    cell->reader_pc = touch->pc;
+    return EMU_NEXT;
+}
+
+static bool one_block(const struct emu_order *order, uint64_t readers, uint32_t tag)
+{
+    for (EACH_ENTRY(order, entry, readers)) {
+        if (entry->block != tag) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int add_to_list(const struct touch *touch, struct emu_cell *cell)
+{
+    struct emu_order *order = &touch->warp->run->order;
+    uint32_t list = (uint32_t)cell->reader;
+    struct emu_reader reader = emu_reader_of(touch);
+    bool merged = false;
+
+    if (is_epoch(cell->reader)) {
+        list = cell->reader
+                   ? emu_list_push(order, 0, emu_reader_of_epoch(cell->reader, cell->reader_pc, 0))
+                   : 0;
+    }
+    if (list == NO_MEMORY) {
+        cell->reader = 0;
+        return no_memory(touch);
+    }
+    list = emu_list_prune(touch, list, &merged);
+    cell->reader = list ? LIST | list : 0;
+    if (merged) {
+        return EMU_NEXT;
+    }
+    if (list && !one_block(order, cell->reader, touch->owner)) {
+        return add_to_set(touch, cell, &reader);
+    }
+    if (!list && !(touch->mask & (touch->mask - 1))) {
+        cell->reader = touch->epoch;
+        cell->reader_pc = touch->pc;
+        return EMU_NEXT;
+    }
+    list = emu_list_push(order, list, reader);
+    if (list == NO_MEMORY) {
+        return no_memory(touch);
+    }
+    cell->reader = LIST | list;
+    return EMU_NEXT;
 }
 
 static int add_reader(const struct touch *touch, struct emu_cell *cell)
 {
-    struct emu_order *order = &touch->warp->run->order;
-    bool merged = false, ok = true;
+    struct emu_reader reader = emu_reader_of(touch);
+    bool epoch = is_epoch(cell->reader);
 
-    if ((cell->reader & KIND_MASK) == MANY || (cell->reader & KIND_MASK) == MANY_STRONG) {
-        cell->reader = many_now(touch, cell->reader);
-        cell->reader_pc = touch->pc;
-        return EMU_NEXT;
-    }
-    if ((cell->reader & KIND_MASK) == LIST) {
-        uint32_t block = order->readers[(uint32_t)cell->reader].block;
-
-        list_prune(touch, cell, &merged);
-        if (cell->reader && block != touch->tag) {
-            list_free(order, cell);
-            cell->reader = many_now(touch, 0);
-            cell->reader_pc = touch->pc;
-            return EMU_NEXT;
-        }
-    } else if (cell->reader && !before(touch, touch->lane, cell->reader)) {
-        if (cell->reader >> BLOCK_SHIFT != touch->tag) {
-            cell->reader = many_now(touch, cell->reader);
-            cell->reader_pc = touch->pc;
-            return EMU_NEXT;
-        }
-        {
-            struct emu_reader old = reader_of_epoch(cell->reader, cell->reader_pc);
-
-            cell->reader = 0;
-            ok = list_push(order, cell, old);
-            list_prune(touch, cell, &merged);
-        }
-    } else {
+    if (epoch && cell->reader && (cell->reader & 3) <= touch->scope &&
+        before(touch, touch->lane, cell->reader)) {
         cell->reader = 0;
-    }
-    if (merged) {
-        return EMU_NEXT;
     }
     if (!cell->reader && !(touch->mask & (touch->mask - 1))) {
         cell->reader = touch->epoch;
         cell->reader_pc = touch->pc;
         return EMU_NEXT;
     }
-    ok = ok && list_push(order, cell, reader_of(touch));
-    return ok ? EMU_NEXT
-              : emu_fault(touch->warp, touch->insn, touch->lane, GK_EMU_FAULT_UNSUPPORTED, 0,
-                          "the host has no memory for the readers of this launch");
+    switch (epoch ? LIST : cell->reader & KIND_MASK) {
+    case LIST:
+        return add_to_list(touch, cell);
+    case SET:
+        return add_to_set(touch, cell, &reader);
+    default:
+        cell->reader = many_now(touch, cell->reader);
+        cell->reader_pc = touch->pc;
+        return EMU_NEXT;
+    }
 }
 
-/* Asynchronous operations see a plain write only behind a proxy fence. */
-static bool shown(const struct touch *touch, uint64_t epoch)
-{
-    const struct emu_ticks *async = touch->warp->order.known[touch->lane].async;
-    uint32_t agent = (uint32_t)(epoch >> AGENT_SHIFT) & AGENT_MASK;
+/* ------------------------------------------------------------------ checks */
 
-    return agent >= touch->warp->run->warps * EMU_LANES || epoch >> BLOCK_SHIFT != touch->tag ||
-           (async && async->tick[agent] >= ((uint32_t)(epoch >> TICK_SHIFT) & EMU_TICK_MAX));
+/* Whether somebody whom the lane comes after has seen the last write, a strong one, by a strong
+ * read. Who has seen it is not known any more when "many" have read. */
+static bool was_seen(const struct touch *touch, unsigned lane, const struct emu_cell *cell)
+{
+    const struct emu_order *order = &touch->warp->run->order;
+
+    if ((cell->reader & KIND_MASK) == MANY_STRONG) {
+        return true;
+    }
+    if (is_epoch(cell->reader)) {
+        return cell->reader & 3 && before(touch, lane, cell->reader);
+    }
+    for (EACH_ENTRY(order, entry, cell->reader)) {
+        for (uint32_t left = entry->scope && !entry->flags ? entry->mask : 0; left;
+             left &= left - 1) {
+            if (emu_known_before(touch, lane, entry->block,
+                                 entry->first + (uint32_t)__builtin_ctz(left), entry->tick)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static int check_writer(const struct touch *touch, const struct emu_cell *cell)
 {
+    uint8_t scope = cell->writer & 3;
+
     if (touch->async) {
-        if (before(touch, touch->lane, cell->writer) && shown(touch, cell->writer)) {
+        if ((before(touch, touch->lane, cell->writer) && shown(touch, cell->writer)) ||
+            both_strong(touch, epoch_tag(cell->writer), scope)) {
             return EMU_NEXT;
         }
         return report_epoch(touch, touch->lane, true, cell->writer, cell->writer_pc);
@@ -377,37 +335,25 @@ static int check_writer(const struct touch *touch, const struct emu_cell *cell)
         unsigned lane = (unsigned)__builtin_ctz(left);
 
         if (!before(touch, lane, cell->writer) &&
-            !both_strong(touch, (uint32_t)(cell->writer >> BLOCK_SHIFT), cell->writer & 3)) {
+            !both_strong(touch, epoch_tag(cell->writer), scope) &&
+            !(scope && was_seen(touch, lane, cell))) {
             return report_epoch(touch, lane, true, cell->writer, cell->writer_pc);
         }
     }
     return EMU_NEXT;
 }
 
-static int read_cell(const struct touch *touch, struct emu_cell *cell)
-{
-    if (cell->writer && check_writer(touch, cell) != EMU_NEXT) {
-        return EMU_STOP;
-    }
-    if (touch->passing) {
-        return EMU_NEXT;
-    }
-    if (cell->reader == touch->epoch && !(touch->mask & (touch->mask - 1))) {
-        return EMU_NEXT;
-    }
-    return add_reader(touch, cell);
-}
-
-static int check_list(const struct touch *touch, const struct emu_cell *cell)
+/* Entries of the list or set with one of the flags, 0: all of them. */
+static int check_entries(const struct touch *touch, const struct emu_cell *cell, uint8_t flags)
 {
     const struct emu_order *order = &touch->warp->run->order;
 
-    for (uint32_t at = (uint32_t)cell->reader; at; at = order->readers[at].next) {
-        const struct emu_reader *entry = &order->readers[at];
-        unsigned l = entry_unordered(touch, touch->lane, entry);
+    for (EACH_ENTRY(order, entry, cell->reader)) {
+        unsigned l =
+            flags && !(entry->flags & flags) ? EMU_LANES : emu_entry_unordered(touch, entry);
 
         if (l < EMU_LANES && !both_strong(touch, entry->block, entry->scope)) {
-            return report_epoch(touch, touch->lane, false,
+            return report_epoch(touch, touch->lane, (entry->flags & EMU_READER_WROTE) != 0,
                                 epoch_of(entry->block, entry->first + l, entry->tick, 0),
                                 entry->pc);
         }
@@ -419,7 +365,8 @@ static int check_readers(const struct touch *touch, const struct emu_cell *cell)
 {
     switch (cell->reader & KIND_MASK) {
     case LIST:
-        return check_list(touch, cell);
+    case SET:
+        return check_entries(touch, cell, 0);
     case MANY:
     case MANY_STRONG:
         if (touch->warp->block->far_acquired > (uint32_t)cell->reader ||
@@ -430,25 +377,83 @@ static int check_readers(const struct touch *touch, const struct emu_cell *cell)
                       cell->reader_pc);
     default:
         if (before(touch, touch->lane, cell->reader) ||
-            both_strong(touch, (uint32_t)(cell->reader >> BLOCK_SHIFT), cell->reader & 3)) {
+            both_strong(touch, epoch_tag(cell->reader), cell->reader & 3)) {
             return EMU_NEXT;
         }
         return report_epoch(touch, touch->lane, false, cell->reader, cell->reader_pc);
     }
 }
 
+/* ------------------------------------------------------------------ one cell */
+
+static int read_cell(const struct touch *touch, struct emu_cell *cell)
+{
+    if (cell->writer && check_writer(touch, cell) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    if (cell->writer & 3 && !touch->scope &&
+        check_entries(touch, cell, EMU_READER_WROTE) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    if (cell->reader == touch->epoch && !(touch->mask & (touch->mask - 1))) {
+        return EMU_NEXT;
+    }
+    return add_reader(touch, cell);
+}
+
+/* What a strong write leaves of what lies before it. `seen`: it has read the write before. */
+static int keep_hazards(const struct touch *touch, struct emu_cell *cell, bool seen)
+{
+    struct emu_order *order = &touch->warp->run->order;
+    const uint64_t old = cell->reader;
+    uint32_t kept = 0;
+
+    if ((old & KIND_MASK) == MANY || (old & KIND_MASK) == MANY_STRONG) {
+        return EMU_NEXT;
+    }
+    if (old && is_epoch(old) && !before(touch, touch->lane, old)) {
+        kept =
+            emu_list_push(order, kept, emu_reader_of_epoch(old, cell->reader_pc, EMU_READER_OLD));
+    }
+    for (uint32_t at = is_epoch(old) ? 0 : (uint32_t)old; at;) {
+        struct emu_reader entry =
+            (old & KIND_MASK) == LIST ? order->readers[at] : order->sets.nodes[at];
+
+        at = entry.next;
+        if ((!(entry.flags & EMU_READER_WROTE) || !seen) &&
+            emu_entry_unordered(touch, &entry) < EMU_LANES) {
+            entry.flags = entry.flags ? entry.flags : EMU_READER_OLD;
+            kept = emu_list_push(order, kept, entry);
+        }
+    }
+    if (!seen && cell->writer & 3 && !before(touch, touch->lane, cell->writer)) {
+        kept = emu_list_push(order, kept,
+                             emu_reader_of_epoch(cell->writer, cell->writer_pc, EMU_READER_WROTE));
+    }
+    readers_free(order, cell);
+    if (kept == NO_MEMORY) {
+        return no_memory(touch);
+    }
+    cell->reader = kept ? LIST | kept : 0;
+    return EMU_NEXT;
+}
+
 /* `again`: another lane of this very instruction has just written the same bytes. Which of them
- * stays is not defined, but it is one of them. */
+ * stays is not defined: the instruction compares what they write. */
 static int write_cell(const struct touch *touch, struct emu_cell *cell, bool again)
 {
     if (cell->writer && !again && check_writer(touch, cell) != EMU_NEXT) {
         return EMU_STOP;
     }
-    if (cell->reader) {
-        if (check_readers(touch, cell) != EMU_NEXT) {
+    if (cell->reader && check_readers(touch, cell) != EMU_NEXT) {
+        return EMU_STOP;
+    }
+    if (touch->scope && (cell->reader || (cell->writer & 3 && !touch->atomic))) {
+        if (keep_hazards(touch, cell, touch->atomic) != EMU_NEXT) {
             return EMU_STOP;
         }
-        list_free(&touch->warp->run->order, cell);
+    } else if (cell->reader) {
+        readers_free(&touch->warp->run->order, cell);
     }
     cell->writer = touch->epoch;
     cell->writer_pc = touch->pc;
@@ -480,7 +485,9 @@ static bool refine(struct emu_order *order, struct emu_shadow_page *page, uint32
     for (uint32_t i = 0; i < count; i++) {
         cells[i] = page->cells[i >> apart];
         if (i & ((1u << apart) - 1) && (cells[i].reader & KIND_MASK) == LIST) {
-            cells[i].reader = list_copy(order, cells[i].reader);
+            uint32_t copy = emu_list_copy(order, (uint32_t)cells[i].reader);
+
+            cells[i].reader = copy == NO_MEMORY ? MANY | order->far_acquires : LIST | copy;
         }
     }
     free(page->cells);
@@ -509,7 +516,7 @@ static struct emu_shadow_page *page_at(struct emu_order *order, struct emu_shado
         page->stamp = shadow->stamp;
     } else if (page->stamp != shadow->stamp) {
         for (uint32_t i = 0; shadow->reused && i < EMU_SHADOW_BYTES >> page->shift; i++) {
-            list_free(order, &page->cells[i]);
+            readers_free(order, &page->cells[i]);
         }
         memset(page->cells, 0, (EMU_SHADOW_BYTES >> page->shift) * sizeof(*page->cells));
         page->stamp = shadow->stamp;
@@ -525,16 +532,16 @@ static struct emu_shadow_page *page_at(struct emu_order *order, struct emu_shado
 static bool written_by_twin(const struct touch *touch, const struct emu_cell *cell,
                             const struct emu_reach *reach, uint32_t mask)
 {
-    uint32_t agent = (uint32_t)(cell->writer >> AGENT_SHIFT) & AGENT_MASK;
+    uint32_t agent = epoch_agent(cell->writer);
     uint32_t other = agent - touch->warp->index * EMU_LANES;
 
-    return cell->writer >> BLOCK_SHIFT == touch->tag && other < touch->lane && mask >> other & 1 &&
+    return epoch_tag(cell->writer) == touch->tag && other < touch->lane && mask >> other & 1 &&
            cell->writer_pc == touch->pc && reach->address[other] == touch->address &&
            cell->writer == epoch_of(touch->tag, agent, touch->tick, touch->scope);
 }
 
 static int touch_memory(struct touch *touch, struct emu_shadow *shadow, uint64_t offset,
-                        const struct emu_reach *reach, uint32_t mask)
+                        struct emu_reach *reach, uint32_t mask)
 {
     struct emu_shadow_page *page = page_at(&touch->warp->run->order, shadow, offset, touch->bytes);
     uint32_t first, last;
@@ -551,6 +558,11 @@ static int touch_memory(struct touch *touch, struct emu_shadow *shadow, uint64_t
         if (touch->write) {
             bool again = reach && cell->writer && written_by_twin(touch, cell, reach, mask);
 
+            if (again) {
+                reach->twins |= 1u << touch->lane;
+                reach->twin[touch->lane] =
+                    (uint8_t)(epoch_agent(cell->writer) - touch->warp->index * EMU_LANES);
+            }
             if (write_cell(touch, cell, again) != EMU_NEXT) {
                 return EMU_STOP;
             }
@@ -583,7 +595,7 @@ static struct emu_shadow *shadow_of(struct emu_warp *warp, enum emu_space space,
     return &alloc->shadow;
 }
 
-static int access_one(struct touch *touch, const struct emu_reach *reach, uint32_t mask)
+static int access_one(struct touch *touch, struct emu_reach *reach, uint32_t mask)
 {
     uint64_t offset = 0;
     struct emu_shadow *shadow =
@@ -598,7 +610,7 @@ static int access_one(struct touch *touch, const struct emu_reach *reach, uint32
     if (touch_memory(touch, shadow, offset, reach, mask) != EMU_NEXT) {
         return EMU_STOP;
     }
-    if (touch->scope) {
+    if (touch->scope && !touch->async) {
         emu_order_strong(
             touch->warp, touch->insn, touch->lane, !touch->write || touch->atomic, touch->write,
             touch->space == EMU_SHARED ? &emu_block_at(touch->warp, touch->address)->releases
@@ -610,11 +622,12 @@ static int access_one(struct touch *touch, const struct emu_reach *reach, uint32
 }
 
 int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
-                     uint32_t bytes, unsigned kind, const struct emu_reach *reach)
+                     uint32_t bytes, unsigned kind, struct emu_reach *reach)
 {
     struct touch touch = {.warp = warp,
                           .insn = insn,
                           .tag = tag_of(warp->block->index),
+                          .owner = tag_of(warp->block->index),
                           .tick = warp->order.tick,
                           .pc = warp->pc,
                           .bytes = bytes,
@@ -648,12 +661,14 @@ int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 }
 
 int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
-                    struct emu_block *target, uint64_t address, uint32_t bytes, bool write,
-                    uint32_t agent, uint32_t tick)
+                    struct emu_block *target, uint64_t address, uint32_t bytes,
+                    enum emu_async_kind kind, const struct emu_block *owner, uint32_t agent,
+                    uint32_t tick)
 {
     struct touch touch = {.warp = warp,
                           .insn = insn,
                           .tag = tag_of(warp->block->index),
+                          .owner = tag_of(owner->index),
                           .tick = tick,
                           .pc = warp->pc,
                           .bytes = bytes,
@@ -663,19 +678,15 @@ int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned
                           .target = target,
                           .address = address,
                           .async = true,
-                          .write = write,
+                          .scope = kind == EMU_ASYNC_ADD ? EMU_SCOPE_GPU : EMU_WEAK,
+                          .write = kind != EMU_ASYNC_READ,
+                          .atomic = kind == EMU_ASYNC_ADD,
                           .space = target ? EMU_SHARED : EMU_GLOBAL};
 
     if (warp->run->order.off) {
         return EMU_NEXT;
     }
-    if (agent == EMU_NO_AGENT) {
-        touch.passing = true;
-        touch.first = 0;
-        touch.mask = 1;
-        return access_one(&touch, NULL, 0);
-    }
-    touch.epoch = epoch_of(tag_of(target ? target->index : warp->block->index), agent, tick, 0);
+    touch.epoch = epoch_of(touch.owner, agent, tick, touch.scope);
     return access_one(&touch, NULL, 0);
 }
 
