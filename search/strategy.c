@@ -1,15 +1,17 @@
 /* The table of strategies and what they share. See strategy.h, strategy_base.h. */
 #include "search/strategy.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "search/strategy_base.h"
 
+#define PRIOR_SURVEY 256 /* configs whose prior is looked at to know its scale */
+
 static const struct gk_strategy_ops *const strategies[] = {
     &strategy_local, /* the default */
-    &strategy_random,
-    &strategy_exhaustive,
+    &strategy_random, &strategy_exhaustive, &strategy_surrogate, &strategy_portfolio,
 };
 
 const struct gk_strategy_ops *gk_strategy_at(uint32_t index)
@@ -25,6 +27,28 @@ const struct gk_strategy_ops *gk_strategy_find(const char *name)
         }
     }
     return NULL;
+}
+
+/* Mean and spread of the prior's logarithm over some configs of a tree. */
+static void survey_prior(struct gk_strategy *base, uint32_t tree)
+{
+    struct permute permute;
+    double sum = 0, squares = 0;
+    uint32_t first, count, known = 0;
+    gk_space_tree_range(base->space, tree, &first, &count);
+    permute_init(&permute, count, base->seed, 4000 + tree);
+    for (uint32_t i = 0; i < count && i < PRIOR_SURVEY; i++) {
+        double prior = base->prior(base->prior_context, first + permute_at(&permute, i));
+        if (prior > 0) {
+            sum += log(prior);
+            squares += log(prior) * log(prior);
+            known++;
+        }
+    }
+    double mean = known ? sum / known : 0;
+    double spread = known ? sqrt(fmax(squares / known - mean * mean, 0)) : 0;
+    base->prior_mean[tree] = (float)mean;
+    base->prior_spread[tree] = spread > 1e-3 ? (float)spread : 1;
 }
 
 enum gk_status strategy_init(struct gk_strategy *base, const struct gk_strategy_setup *setup,
@@ -43,20 +67,51 @@ enum gk_status strategy_init(struct gk_strategy *base, const struct gk_strategy_
     }
     base->used = calloc(base->count / 8 + 1, 1);
     base->hints = calloc(setup->hint_count + 1, sizeof base->hints[0]);
-    if (!base->used || !base->hints) {
+    base->hint_digits = calloc(setup->hint_count + 1, sizeof base->hint_digits[0]);
+    if (!base->used || !base->hints || !base->hint_digits) {
         return gk_fail(err, GK_NOMEM, "no memory for a search of %u configs", base->count);
     }
     if (setup->hint_count) {
         memcpy(base->hints, setup->hints, setup->hint_count * sizeof base->hints[0]);
     }
     base->hint_count = setup->hint_count;
+    base->budget_ns = setup->budget_ns;
+    base->prior = setup->prior;
+    base->prior_context = setup->prior_context;
+    for (uint32_t i = 0; i < setup->hint_count; i++) {
+        gk_space_digits(base->space, base->hints[i], base->hint_digits[i]);
+    }
+    for (uint32_t i = 0; base->prior && i < gk_space_tree_count(base->space); i++) {
+        survey_prior(base, i);
+    }
     return GK_OK;
+}
+
+void strategy_extras(const struct gk_strategy *base, uint32_t tree, uint32_t index,
+                     const uint8_t *digits, float extras[STRATEGY_EXTRAS])
+{
+    uint32_t params = gk_space_def_of(base->space)->trees[tree].param_count;
+    uint32_t nearest = UINT32_MAX;
+    double prior = base->prior ? base->prior(base->prior_context, index) : 0;
+    extras[0] =
+        prior > 0 ? ((float)log(prior) - base->prior_mean[tree]) / base->prior_spread[tree] : 0;
+    for (uint32_t i = 0; i < base->hint_count; i++) {
+        uint32_t differ = 0;
+        for (uint32_t k = 0; k < params; k++) {
+            differ += base->hint_digits[i][k] != digits[k];
+        }
+        if (differ < nearest && gk_space_tree_of(base->space, base->hints[i]) == tree) {
+            nearest = differ;
+        }
+    }
+    extras[1] = nearest == UINT32_MAX ? 0 : expf(-0.5f * (float)nearest);
 }
 
 void strategy_fini(struct gk_strategy *base)
 {
     free(base->used);
     free(base->hints);
+    free(base->hint_digits);
     memset(base, 0, sizeof *base);
 }
 
@@ -88,17 +143,24 @@ bool strategy_next_hint(struct gk_strategy *base, uint32_t *index_out)
     return false;
 }
 
+static uint32_t hint_or_next(struct gk_strategy *base, uint32_t (*next)(struct gk_strategy *self))
+{
+    uint32_t index;
+    return strategy_next_hint(base, &index) ? index : next(base);
+}
+
 enum gk_status strategy_ask(struct gk_strategy *base, uint32_t n, uint32_t *indices_out,
                             uint32_t *count_out, uint32_t (*next)(struct gk_strategy *self),
+                            void (*given)(struct gk_strategy *self, uint32_t index),
                             struct gk_err *err)
 {
     uint32_t count = 0;
     while (count < n && base->left) {
-        uint32_t index;
-        if (!strategy_next_hint(base, &index)) {
-            index = next(base);
+        indices_out[count] = hint_or_next(base, next);
+        if (given) {
+            given(base, indices_out[count]);
         }
-        indices_out[count++] = index;
+        count++;
     }
     *count_out = count;
     if (!count && n) {

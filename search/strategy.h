@@ -18,6 +18,8 @@ struct gk_tell {
     bool ok;
     double time_ns; /* of an ok one */
     double cost_ns; /* compile + verify + measure: what it took */
+    uint32_t
+        samples; /* that time_ns is the median of; 0: not known, taken for a whole measurement */
 };
 
 struct gk_strategy_setup {
@@ -26,6 +28,11 @@ struct gk_strategy_setup {
     uint64_t budget_trials; /* 0: not bounded by a count */
     const uint32_t *hints;  /* tried first, in order: default, incumbent, neighbours' winners */
     uint32_t hint_count;
+    double budget_ns; /* compile and device time; 0: not bounded by it */
+    /* What an analytic model expects of a config, in any unit that goes with the time; 0 or less:
+     * it says nothing. NULL: there is none. Called while the strategy lives. */
+    double (*prior)(void *context, uint32_t index);
+    void *prior_context;
 };
 
 struct gk_strategy; /* any strategy's state */

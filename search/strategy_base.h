@@ -20,6 +20,11 @@ struct gk_strategy {
     uint8_t *used;   /* one bit an index */
     uint32_t *hints; /* own copy */
     uint32_t hint_count, hint_next;
+    uint8_t (*hint_digits)[GK_PARAMS_MAX];
+    double budget_ns;
+    double (*prior)(void *context, uint32_t index);
+    void *prior_context;
+    float prior_mean[GK_TREES_MAX], prior_spread[GK_TREES_MAX]; /* of its logarithm */
 };
 
 /* GK_INPUT when a hint is not an index of the space; GK_NOMEM. The caller calls fini in any case.
@@ -34,10 +39,17 @@ bool strategy_take(struct gk_strategy *base, uint32_t index);
 /* The next hint that is not used, taken; false when there is none. */
 bool strategy_next_hint(struct gk_strategy *base, uint32_t *index_out);
 
+/* What is known of a config before anything was measured: extras[0] what the analytic prior says,
+ * standardised in its tree, extras[1] how near it is to a hint; 0: nothing. */
+#define STRATEGY_EXTRAS 2
+void strategy_extras(const struct gk_strategy *base, uint32_t tree, uint32_t index,
+                     const uint8_t *digits, float extras[STRATEGY_EXTRAS]);
+
 /* The loop of ask(): hints first, then next(), which must give (and take) an index while any is
- * left. */
+ * left. given() (may be NULL) hears of each, hints too. */
 enum gk_status strategy_ask(struct gk_strategy *base, uint32_t n, uint32_t *indices_out,
                             uint32_t *count_out, uint32_t (*next)(struct gk_strategy *self),
+                            void (*given)(struct gk_strategy *self, uint32_t index),
                             struct gk_err *err);
 
 /* Draws from one tree without replacement, in a seeded order, passing over used ones. */
@@ -52,6 +64,7 @@ void strategy_draw_init(struct strategy_draw *draw, const struct gk_space *space
 bool strategy_draw_peek(struct strategy_draw *draw, const struct gk_strategy *base,
                         uint32_t *index_out);
 
-extern const struct gk_strategy_ops strategy_exhaustive, strategy_random, strategy_local;
+extern const struct gk_strategy_ops strategy_exhaustive, strategy_random, strategy_local,
+    strategy_surrogate, strategy_portfolio;
 
 #endif

@@ -363,7 +363,7 @@ static enum gk_status local_ask(struct gk_strategy *base, uint32_t n, uint32_t *
         *count_out = 0;
         return gk_fail(err, GK_NOMEM, "no memory for the results of a search");
     }
-    return strategy_ask(base, n, indices_out, count_out, local_next, err);
+    return strategy_ask(base, n, indices_out, count_out, local_next, NULL, err);
 }
 
 /* ------------------------------------------------------------------ tell */

@@ -57,7 +57,7 @@ static uint32_t random_next(struct gk_strategy *base)
 static enum gk_status random_ask(struct gk_strategy *self, uint32_t n, uint32_t *indices_out,
                                  uint32_t *count_out, struct gk_err *err)
 {
-    return strategy_ask(self, n, indices_out, count_out, random_next, err);
+    return strategy_ask(self, n, indices_out, count_out, random_next, NULL, err);
 }
 
 static void random_tell(struct gk_strategy *self, const struct gk_tell *tell)

@@ -1,0 +1,51 @@
+/*
+ * The candidates that a model has in view: what it believes of each and how sure it is. Inside
+ * search/ only.
+ *
+ * A space can hold a million configs, a model looks at some hundred. For each the pool keeps the
+ * solved column v of U'v = k(points, candidate), so that one more point costs one row for all
+ * candidates and not a new solution: an ask stays below 10 ms whatever the space. Rows lie side by
+ * side over the candidates, for the sake of vector units. Fixed memory: about 1.1 KB a candidate.
+ */
+#ifndef GK_SEARCH_POOL_H
+#define GK_SEARCH_POOL_H
+
+#include "search/gauss.h"
+
+#define POOL_NONE UINT32_MAX
+
+struct pool {
+    uint32_t capacity, count; /* slots; slots ever used: those behind are untouched */
+    uint32_t rows;            /* points in v, = gauss->count once pool_append was called */
+    uint32_t row_capacity;
+    uint32_t *index; /* by slot; POOL_NONE: the slot is free */
+    struct gauss_point *points;
+    float *v;        /* rows x capacity */
+    float *left;     /* variance that no point explains, of the process's 1 */
+    float *mean;     /* standardised logarithm of the time */
+    float *cost;     /* logarithm of the cost, off its mean */
+    float *failed;   /* likeness to configs that failed, summed */
+    float *passed;   /* and to those that did not */
+    float *block;    /* room to solve some candidates side by side */
+    double *score;   /* the last one; an upper bound while no tell comes in */
+    uint32_t *stamp; /* of the score */
+};
+
+enum gk_status pool_init(struct pool *pool, uint32_t capacity, struct gk_err *err);
+void pool_fini(struct pool *pool);
+/* Room for so many points. */
+enum gk_status pool_reserve(struct pool *pool, uint32_t rows, struct gk_err *err);
+size_t pool_bytes(const struct pool *pool);
+
+/* The last point of `gauss` enters all candidates. points: all of them. */
+void pool_append(struct pool *pool, const struct gauss *gauss, const struct gauss_point *points);
+/* Solves `count` slots anew, of ascending or any order. x, cost: as for pool_means. */
+void pool_solve(struct pool *pool, const struct gauss *gauss, const struct gauss_point *points,
+                const double *x, const double *cost, const uint32_t *slots, uint32_t count);
+/* Means of all candidates from x = U'^-1 values and the same of costs. */
+void pool_means(struct pool *pool, const double *x, const double *cost);
+/* Adds the likeness of one told config to all candidates, or to those of `slots`. */
+void pool_told(struct pool *pool, const struct gauss *gauss, const struct gauss_point *point,
+               bool ok, const uint32_t *slots, uint32_t count);
+
+#endif
