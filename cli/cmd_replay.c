@@ -113,7 +113,7 @@ static enum gk_status add_space(struct replay_grid *grid, const char *path, stru
     const char *slash = strrchr(path, '/');
     space->path = path;
     space->name = slash && slash[1] ? slash + 1 : path;
-    enum gk_status status = replay_load(path, &space->recording, err);
+    enum gk_status status = replay_load(path, NULL, &space->recording, err);
     if (status == GK_OK) {
         status = gk_replay_baseline_create(space->recording, &space->baseline, err);
     }
@@ -160,7 +160,7 @@ static enum gk_status warm_spaces(const struct gk_cli *cli, struct replay_grid *
     while (status == GK_OK && (path = gk_options_at(&cli->options, "warm", count))) {
         status = count == REPLAY_SPACES_MAX
                      ? gk_fail(err, GK_LIMIT, "--warm: more than %u files", REPLAY_SPACES_MAX)
-                     : replay_load(path, &all[count], err);
+                     : replay_load(path, NULL, &all[count], err);
         count += status == GK_OK;
     }
     for (uint32_t i = 0; status == GK_OK && count && i < grid->space_count; i++) {
@@ -203,6 +203,50 @@ static enum gk_status print_all(struct gk_cli *cli, const struct replay_grid *gr
     return status;
 }
 
+/* A line for each file that keeps the rules, else all that breaks them in one error. */
+static enum gk_status check_file(const char *path, struct gk_buf *out, struct gk_err *err)
+{
+    struct gk_recording *recording = NULL;
+    struct gk_diag diag;
+    gk_diag_init(&diag);
+    enum gk_status status = replay_load(path, &diag, &recording, err);
+    if (status == GK_OK) {
+        gk_buf_printf(out, "%s: %s, %u configs, %u with a time, %u mistakes\n", path,
+                      recording->format == GK_REPLAY_T4 ? "T4" : "cache of Kernel Tuner",
+                      recording->count, recording->ok_count, diag.count);
+        for (uint32_t i = 0; i < diag.kept; i++) {
+            gk_buf_puts(out, "  ");
+            gk_put_plain(diag.texts[i], false, out);
+            gk_buf_puts(out, "\n");
+        }
+        if (diag.count > diag.kept) {
+            gk_buf_printf(out, "  and %u more\n", diag.count - diag.kept);
+        }
+        status =
+            diag.count ? gk_fail(err, GK_INPUT, "%s breaks the rules of its format", path) : GK_OK;
+    }
+    gk_diag_fini(&diag);
+    gk_recording_destroy(recording);
+    return status;
+}
+
+/* All files are looked at; the status is the first bad one's. */
+static enum gk_status check_files(const struct gk_cli *cli, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    struct gk_buf out = {0};
+    const struct gk_options *options = &cli->options;
+    for (uint32_t i = 0; i < options->operand_count; i++) {
+        struct gk_err one = {0};
+        if (check_file(options->operands[i], &out, &one) != GK_OK && status == GK_OK) {
+            status = gk_fail(err, one.status, "%s", one.text);
+        }
+    }
+    (void)fputs(gk_buf_text(&out), stdout);
+    gk_buf_fini(&out);
+    return status;
+}
+
 static enum gk_status draw(const struct replay_grid *grid, const char *path, struct gk_err *err)
 {
     struct gk_buf svg = {0};
@@ -216,6 +260,9 @@ static enum gk_status draw(const struct replay_grid *grid, const char *path, str
 
 enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err)
 {
+    if (gk_options_has(&cli->options, "check")) {
+        return check_files(cli, err);
+    }
     struct replay_grid *grid = calloc(1, sizeof *grid);
     if (!grid) {
         return gk_fail(err, GK_NOMEM, "out of memory");

@@ -84,12 +84,13 @@ static const struct gk_option replay_options[] = {
     {"budget", "N", "evaluations that a strategy is told it has (default 400)", false},
     {"evals", "N", "the same as --budget", false},
     {"credit", "N", "configs asked for at once (default 1)", false},
-    {"samples", "N",
-     "tell the median of so many recorded samples (default 0: the recorded time)", false},
+    {"samples", "N", "tell the median of so many recorded samples (default 0: the recorded time)",
+     false},
     {"jobs", "N", "threads (default: one a processor)", false},
     {"warm", "FILE", "hints: the best configs of another recorded space; not of the space itself",
      true},
     {"svg", "FILE", "draw the curves", false},
+    {"check", NULL, "run nothing: whether the files keep the rules of their format", false},
     {"no-score", NULL, "end runs at the budget and leave the score out", false},
     JSON_OPTION,
     END_OPTION};
@@ -178,7 +179,8 @@ static const struct gk_command commands[] = {
      space_options, 1, 1},
     {"replay", gk_cmd_replay, "judge strategies on recorded spaces",
      "FILE.. [--strategy S,..] [--seeds N] [--budget N] [--credit N] [--json]",
-     "Reads caches of Kernel Tuner and T4 results, plain or gzip, takes what is whole and says what "
+     "Reads caches of Kernel Tuner and T4 results, plain or gzip, takes what is whole and says "
+     "what "
      "it\n"
      "dropped. Every strategy searches every space with every seed; configs cost what they cost "
      "when\n"

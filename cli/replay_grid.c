@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/replay_grid.h"
+#include "search/replay_t4.h"
 
 #define PIECE (256u * 1024)
 
@@ -51,8 +52,8 @@ static enum gk_status read_all(int file, const char *path, struct gk_replay_read
     return status;
 }
 
-enum gk_status replay_load(const char *path, struct gk_recording **recording_out,
-                           struct gk_err *err)
+enum gk_status replay_load(const char *path, struct gk_diag *check,
+                           struct gk_recording **recording_out, struct gk_err *err)
 {
     struct gk_replay_reader *reader = NULL;
     struct stat info;
@@ -66,6 +67,9 @@ enum gk_status replay_load(const char *path, struct gk_recording **recording_out
         goto out;
     }
     status = gk_replay_reader_create(path, &reader, err);
+    if (status == GK_OK && check) {
+        gk_replay_reader_check(reader, check);
+    }
     if (status == GK_OK) {
         status = read_all(file, path, reader, err);
     }

@@ -40,9 +40,10 @@ struct replay_grid {
 
 void replay_grid_fini(struct replay_grid *grid);
 
-/* Reads a regular file, in pieces. */
-enum gk_status replay_load(const char *path, struct gk_recording **recording_out,
-                           struct gk_err *err);
+/* Reads a regular file, in pieces. check may be NULL; else it gets what breaks the format's rules.
+ */
+enum gk_status replay_load(const char *path, struct gk_diag *check,
+                           struct gk_recording **recording_out, struct gk_err *err);
 /* Hints of a space from the best configs of other recordings. */
 enum gk_status replay_warm(struct replay_space *space, struct gk_recording *const *others,
                            uint32_t count, struct gk_err *err);

@@ -4,6 +4,7 @@
 
 #include "core/json.h"
 #include "search/replay.h"
+#include "search/replay_t4.h"
 
 /* ------------------------------------------------------------------ inflate */
 
@@ -58,6 +59,8 @@ struct replay_rows {
     double unit_ns;           /* of one unit of the file */
     struct gk_json *outvoted; /* a row near the start whose parameters are not the first row's */
     struct replay_mark outvoted_mark;
+    struct gk_diag *check; /* NULL: nobody asked for the rules */
+    bool has_version;      /* schema_version was met */
     char device[GK_REPLAY_TEXT_MAX], kernel[GK_REPLAY_TEXT_MAX];
     struct gk_replay_drop drops[GK_REPLAY_DROPS];
     uint64_t oddities[GK_REPLAY_ODDITIES];
@@ -65,6 +68,8 @@ struct replay_rows {
 
 enum gk_status replay_rows_init(struct replay_rows *rows, struct gk_err *err);
 void replay_rows_fini(struct replay_rows *rows);
+/* What breaks the format's rules in the file as a whole: for replay_rows.check. */
+void replay_check_end(struct replay_rows *rows);
 void replay_drop(struct replay_rows *rows, enum gk_replay_drop_kind kind,
                  const struct replay_mark *mark);
 /* A member of the root that is not the rows: names, units. What does not parse is passed over. */

@@ -5,6 +5,7 @@
  * its values: 200 bytes and its samples, whatever the row's text was.
  */
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,28 @@ void replay_drop(struct replay_rows *rows, enum gk_replay_drop_kind kind,
     if (!drop->count++) {
         drop->first_offset = mark->offset;
         drop->first_line = mark->line;
+    }
+}
+
+void replay_check_end(struct replay_rows *rows)
+{
+    if (rows->is_t4 && !rows->has_version) {
+        (void)gk_diag_add(rows->check, GK_INPUT, "schema_version is missing");
+    }
+    for (int i = 0; i < GK_REPLAY_DROPS; i++) {
+        const struct gk_replay_drop *drop = &rows->drops[i];
+        if (drop->count) {
+            (void)gk_diag_add(rows->check, GK_INPUT, "line %" PRIu64 ": %s: %" PRIu64,
+                              drop->first_line, gk_replay_drop_text((enum gk_replay_drop_kind)i),
+                              drop->count);
+        }
+    }
+    for (int i = 0; i < GK_REPLAY_ODDITIES; i++) {
+        bool unit = i == GK_REPLAY_UNIT || i == GK_REPLAY_UNIT_OTHER; /* gk_t4_check_head says so */
+        if (rows->oddities[i] && !unit) {
+            (void)gk_diag_add(rows->check, GK_INPUT, "%s: %" PRIu64,
+                              gk_replay_oddity_text((enum gk_replay_oddity)i), rows->oddities[i]);
+        }
     }
 }
 
@@ -251,6 +274,10 @@ void replay_rows_header(struct replay_rows *rows, const char *key, const char *t
         copy_text(rows->kernel, sizeof rows->kernel, gk_json_get_string(json, "kernel", ""));
         take_unit(rows, json);
     }
+    if (rows->check && json) {
+        gk_t4_check_head(key, json, rows->check);
+    }
+    rows->has_version |= strcmp(key, "schema_version") == 0;
     gk_json_free(json);
 }
 
@@ -649,6 +676,11 @@ enum gk_status replay_rows_add(struct replay_rows *rows, const char *key, const 
     *parsed_out = json != NULL;
     if (!json) {
         return no_memory ? gk_fail(err, GK_NOMEM, "no memory for a row") : GK_OK;
+    }
+    if (rows->check && rows->is_t4) {
+        char where[48];
+        (void)snprintf(where, sizeof where, "line %" PRIu64, mark->line);
+        gk_t4_check_row(json, where, rows->check);
     }
     if (outvote_first(rows, json, mark)) {
         struct gk_json *before = rows->outvoted;
