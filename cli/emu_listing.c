@@ -55,6 +55,9 @@ static void put_counts(const struct gk_json *line, struct gk_buf *out)
     int64_t waits =
         gk_json_get_int(line, "waits", 0) + gk_json_get_int(counts, "cp_async_waits", 0);
     int64_t flops = gk_json_get_int(counts, "tensor_flops", 0);
+    int64_t copied = gk_json_get_int(counts, "cp_async_bytes", 0) +
+                     gk_json_get_int(counts, "bulk_load_bytes", 0) +
+                     gk_json_get_int(counts, "bulk_store_bytes", 0);
     char text[32];
     put_ratio(line, "ld", "global_load_requests", "global_load_sectors", out);
     put_ratio(line, "st", "global_store_requests", "global_store_sectors", out);
@@ -62,6 +65,10 @@ static void put_counts(const struct gk_json *line, struct gk_buf *out)
     if (flops > 0) {
         gk_emu_count_text((double)flops, text);
         gk_buf_printf(out, " mma %s", text);
+    }
+    if (copied > 0) {
+        gk_emu_count_text((double)copied, text);
+        gk_buf_printf(out, " cp %s", text);
     }
     if (waits > 0) {
         gk_emu_count_text((double)waits, text);

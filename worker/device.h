@@ -19,7 +19,7 @@
 #include "core/record.h"
 
 #define GK_LAUNCH_ARGS_MAX 48
-#define GK_LAUNCH_TEXT_MAX 2048
+#define GK_LAUNCH_TEXT_MAX 4096
 #define GK_COUNTERS_MAX    32
 
 struct gk_device;

@@ -140,7 +140,7 @@ struct gk_emu_terms {
     double hidden; /* 0 to 1: which part of the smaller one of compute and memory overlaps */
 };
 
-#define GK_EMU_TEXT_MAX 2048 /* a deadlock lists a dozen waiters */
+#define GK_EMU_TEXT_MAX 4096 /* a deadlock lists a dozen waiters */
 #define GK_EMU_PATH_MAX 256
 
 struct gk_emu_report {

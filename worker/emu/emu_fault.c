@@ -54,20 +54,49 @@ static const char *file_name(const struct gk_emu_module *module, uint32_t file)
                                                                          : "unknown file";
 }
 
+static void put_source(char *text, size_t size, size_t *used, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void put_source(char *text, size_t size, size_t *used, const char *format, ...)
+{
+    va_list ap;
+    int wanted;
+
+    va_start(ap, format);
+    wanted = vsnprintf(text + *used, size - *used, format, ap);
+    va_end(ap);
+    *used += wanted > 0 ? (size_t)wanted : 0;
+    *used = *used < size ? *used : size - 1;
+}
+
+/* "a:1 (inlined at b:2, at c:3), ": from a primitive of a header to the line that means it. */
+static void describe_source(const struct gk_emu_module *module, const struct emu_loc *loc,
+                            char *text, size_t size)
+{
+    size_t used = 0;
+    bool inlined = loc->outer_line != 0;
+
+    text[0] = '\0';
+    if (!loc->line) {
+        return;
+    }
+    put_source(text, size, &used, "%s:%u%s", file_name(module, loc->file), loc->line,
+               inlined ? " (inlined" : "");
+    for (; loc->outer_line; loc = &module->locs[loc->parent]) {
+        put_source(text, size, &used, " at %s:%u%s", file_name(module, loc->outer_file),
+                   loc->outer_line, loc->parent && module->locs[loc->parent].outer_line ? "," : "");
+    }
+    put_source(text, size, &used, "%s, ", inlined ? ")" : "");
+}
+
 void emu_describe(const struct gk_emu_module *module, const struct emu_insn *insn, char *text,
                   size_t size)
 {
     const struct emu_loc *loc = &module->locs[insn->loc];
-    char source[600] = "", code[200];
+    char source[800], code[200];
 
     line_text(module, insn->line, code, sizeof(code));
-    if (loc->line && loc->outer_line) {
-        (void)snprintf(source, sizeof(source), "%s:%u (inlined at %s:%u), ",
-                       file_name(module, loc->file), loc->line, file_name(module, loc->outer_file),
-                       loc->outer_line);
-    } else if (loc->line) {
-        (void)snprintf(source, sizeof(source), "%s:%u, ", file_name(module, loc->file), loc->line);
-    }
+    describe_source(module, loc, source, sizeof(source));
     (void)snprintf(text, size, "%sPTX line %u: %s", source, insn->line, code);
 }
 
