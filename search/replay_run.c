@@ -32,17 +32,19 @@ static int compare_doubles(const void *a, const void *b)
 
 /* The time that is told: recorded, or the median of samples drawn without replacement. A draw
  * depends on seed and config alone, so every strategy of a seed meets the same luck. */
-static double told_time(struct run *run, uint32_t index)
+static double told_time(struct run *run, uint32_t index, uint32_t *samples_out)
 {
     const struct gk_replay_row *row = &run->recording->rows[index];
     const double *samples = run->recording->samples_ns + row->sample_first;
     uint32_t count = run->plan->samples;
+    *samples_out = row->sample_count;
     if (!count || !row->sample_count) {
         return row->time_ns;
     }
     struct gk_prng prng;
     gk_prng_init(&prng, run->plan->seed, (UINT64_C(1) << 40) + index);
     count = count < row->sample_count ? count : row->sample_count;
+    *samples_out = count;
     memcpy(run->drawn, samples, row->sample_count * sizeof samples[0]);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t other = i + (uint32_t)gk_prng_below(&prng, row->sample_count - i);
@@ -78,7 +80,7 @@ static enum gk_status evaluate(struct run *run, uint32_t index, struct gk_tell *
     struct gk_tell tell = {
         .index = index, .ok = row->outcome == GK_REPLAY_OK, .cost_ns = gk_replay_cost_ns(row)};
     enum gk_status status = GK_OK;
-    tell.time_ns = tell.ok ? told_time(run, index) : 0;
+    tell.time_ns = tell.ok ? told_time(run, index, &tell.samples) : 0;
     run->trace.evals++;
     run->trace.elapsed_ns += tell.cost_ns;
     run->trace.failed += !tell.ok;
