@@ -28,7 +28,7 @@
     "  bulk_load(ptx::shared_address(s + (word)), (from), (words) * 4, full))\n"                   \
     "#define STORE(to, word, words) (bulk_store((to), ptx::shared_address(s + (word)), "           \
     "(words) * 4), \\\n  commit_stores())\n"                                                       \
-    "extern \"C\" __global__ void __launch_bounds__(256, 1) k(const u32 *in, u32 *out) {\n"        \
+    "extern \"C\" __global__ void __launch_bounds__(256, 2) k(const u32 *in, u32 *out) {\n"        \
     "  __shared__ __align__(1024) u32 s[512]; __shared__ Barrier full, two;\n"                     \
     "  if (T == 0) { full.init(1); two.init(256); fence_barrier_init(); } __syncthreads();\n"
 #define TAIL "\n}\n"
@@ -157,6 +157,23 @@ static const struct kernel KERNELS[] = {
      "if (T < 2) { bulk_reduce_add_f32((float *)out, ptx::shared_address(s), 1024);\n"
      " commit_stores(); wait_for_store_reads<0>(); } __syncthreads(); out[256 + T] = out[T];",
      GK_EMU_FAULT_RACE, false, true},
+    {"registers move",
+     "if (T < 128) release_registers<24>(); else acquire_registers<232>(); out[T] = T;",
+     GK_EMU_FAULT_NONE, false, false},
+    {"registers come before they go",
+     "if (T < 128) acquire_registers<176>(); else { for (u32 i = 0; i < 20; ++i) out[T] = i;\n"
+     "release_registers<80>(); }",
+     GK_EMU_FAULT_NONE, false, false},
+    {"registers that nobody gives", "if (T >= 128) acquire_registers<136>();",
+     GK_EMU_FAULT_DEADLOCK, false, false},
+    {"more registers than there are",
+     "if (T < 128) release_registers<24>(); else acquire_registers<240>();",
+     GK_EMU_FAULT_BAD_OPERAND, false, false},
+    {"a warp that keeps its registers", "if (T < 96) release_registers<24>();",
+     GK_EMU_FAULT_DIVERGENT, false, false},
+    {"warps that give different registers",
+     "if (T < 64) release_registers<24>(); else if (T < 128) release_registers<40>();",
+     GK_EMU_FAULT_DIVERGENT, false, false},
     {"ring of loads and stores",
      "if (T == 0) LOAD(0, in, 256);\n"
      "#pragma unroll 1\nfor (u32 i = 0; i < 4; ++i) { full.wait(i & 1); u32 x = s[T] + i;\n"
@@ -248,7 +265,7 @@ static void by_order(void **state)
         set_up(&rig, ptx, false);
         judge(&KERNELS[i], &rig, GK_EMU_LATE);
         judge(&KERNELS[i], &rig, GK_EMU_EARLY);
-        for (uint32_t launch = 0; launch < 40; launch++) { /* each another schedule */
+        for (uint32_t launch = 0; launch < 20; launch++) { /* each another schedule */
             judge(&KERNELS[i], &rig, GK_EMU_RANDOM);
         }
         rig_fini(&rig);
@@ -286,11 +303,45 @@ static void by_value(void **state)
     }
 }
 
+/* Without launch bounds ptxas ignores setmaxnreg. */
+static void registers_at_entry(void **state)
+{
+    static const char *const BOUNDS[] = {"", ".maxntid 128", ".maxnreg 128", ".reqntid 128"};
+
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(BOUNDS); i++) {
+        struct rig rig;
+        char text[500];
+
+        (void)snprintf(text, sizeof(text),
+                       ".version 8.4\n.target sm_90a\n.address_size 64\n"
+                       ".visible .entry k() %s {\n setmaxnreg.dec.sync.aligned.u32 40;\n ret;\n}\n",
+                       BOUNDS[i]);
+        rig_init(&rig, "sm_90a");
+        rig_ptx(&rig, text);
+        rig.block[0] = 128;
+        if (i) {
+            assert_ok(rig_run(&rig, "k", 0, NULL), rig.err);
+        } else {
+            assert_int_equal(rig_run(&rig, "k", 0, NULL), GK_TRIAL);
+            assert_int_equal(rig.report.kind, GK_EMU_FAULT_BAD_OPERAND);
+            assert_contains(rig.report.text, "C7508");
+        }
+        rig.block[0] = 96;
+        if (i == 1 || i == 2) { /* three warps are no warpgroup */
+            assert_int_equal(rig_run(&rig, "k", 0, NULL), GK_TRIAL);
+            assert_contains(rig.report.text, "warpgroup of 3 warps");
+        }
+        rig_fini(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_order),
         cmocka_unit_test(by_value),
+        cmocka_unit_test(registers_at_entry),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 /*
- * sm_90: mbarriers, clusters, proxy fences, registers that move between warpgroups, and the watch
- * over registers that wgmma holds.
+ * sm_90: mbarriers, clusters and proxy fences.
  *
  * try_wait suspends its lanes until a phase ends, so that what waits is known when nothing can step
  * any more, but it may also come back without an answer, as the hardware does after some time: in
@@ -309,41 +308,6 @@ static int no_effect(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     return EMU_NEXT;
 }
 
-/* ------------------------------------------------------------------ registers */
-
-/* sub 1: inc, 0: dec. The registers of a block are those it was launched with. */
-static int set_registers(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
-{
-    uint32_t count = (uint32_t)insn->imm;
-    uint32_t now = warp->registers ? warp->registers : warp->run->launch->registers_per_thread;
-    uint64_t total = 0, limit;
-    int step = emu_warp_whole(warp, insn, mask);
-
-    if (step != EMU_NEXT) {
-        return step;
-    }
-    if (count % 8 || count < 24 || count > 256) {
-        return emu_fault(warp, insn, 0, GK_EMU_FAULT_BAD_OPERAND, 0,
-                         "setmaxnreg %u, multiples of 8 from 24 to 256 are possible", count);
-    }
-    (void)now;
-    warp->registers = count;
-    /* A block has the registers of its SM at most; an inc that can never be met would hang. */
-    for (uint32_t w = 0; w < warp->block->warp_count; w++) {
-        const struct emu_warp *other = &warp->block->warps[w];
-
-        total += (uint64_t)EMU_LANES * (other->registers ? other->registers : 24);
-    }
-    limit = warp->run->emu->props.registers_per_block_max;
-    if (insn->sub && total > limit) {
-        return emu_fault(warp, insn, 0, GK_EMU_FAULT_DEADLOCK, 0,
-                         "setmaxnreg.inc %u waits for ever: the block's warps ask for %llu "
-                         "registers of %llu",
-                         count, (unsigned long long)total, (unsigned long long)limit);
-    }
-    return EMU_NEXT;
-}
-
 #define CONTROL EMU_CLASS_CONTROL
 #define WHERE   "{.shared|.shared::cta}"
 #define ANY     "{.shared|.shared::cta|.shared::cluster}"
@@ -371,8 +335,8 @@ static const struct ptx_row ROWS[] = {
     {"fence.proxy.async{.global|.shared::cta|.shared::cluster}", "", fence_proxy, CONTROL, 0},
     {"griddepcontrol.wait", "", no_effect, CONTROL, 0},
     {"griddepcontrol.launch_dependents", "", no_effect, CONTROL, 0},
-    {"setmaxnreg.dec.sync.aligned.u32", "I", set_registers, CONTROL, 0},
-    {"setmaxnreg.inc.sync.aligned.u32", "I", set_registers, CONTROL, 1},
+    {"setmaxnreg.dec.sync.aligned.u32", "I", emu_exec_registers, CONTROL, 0},
+    {"setmaxnreg.inc.sync.aligned.u32", "I", emu_exec_registers, CONTROL, 1},
     {"prefetch{.param|.const}.tensormap", "A", no_effect, CONTROL, 0},
 };
 

@@ -150,7 +150,7 @@ struct emu_insn {
 struct emu_loc {
     uint32_t file, line;             /* where the code stands */
     uint32_t outer_file, outer_line; /* where it was inlined, 0: not inlined */
-    uint32_t parent; /* index of the place where it was inlined, 0: not inlined */
+    uint32_t parent;                 /* index of the place where it was inlined, 0: not inlined */
     uint32_t column;
 };
 
@@ -196,6 +196,7 @@ struct gk_emu_kernel {
     uint32_t static_smem_bytes; /* rounded up so that dynamic memory is aligned */
     uint32_t local_bytes;
     uint32_t maxntid[3], reqntid[3];
+    uint32_t maxnreg, minnctapersm; /* 0: not given */
     int32_t *wide; /* registers of wgmma: sums, one list an instruction (insn->imm, insn->vec) */
     uint32_t wide_count, wide_capacity;
     uint32_t special_used; /* bit per enum ptx_special: which lane arrays a warp must be given */
@@ -227,7 +228,7 @@ struct gk_emu {
     struct emu_memory memory;
     uint64_t seed, work_limit;
     enum gk_emu_schedule schedule;
-    bool no_races; /* not looked for */
+    bool no_races;           /* not looked for */
     struct emu_lines *lines; /* NULL: not counted */
     uint64_t launches;
     struct ptx_index *index; /* instruction rows by opcode */
@@ -240,6 +241,7 @@ enum emu_wait {
     EMU_WAIT_BARRIER,  /* arrived at barrier `barrier`, waits for its completion */
     EMU_WAIT_MBARRIER, /* stands at a try_wait, until a phase ends */
     EMU_WAIT_CLUSTER,  /* waits for the barrier of the cluster */
+    EMU_WAIT_POOL,     /* stands at a setmaxnreg.inc, until the block's pool has registers */
     EMU_WAIT_WARP      /* stands before a warp-wide instruction, waits for other lanes */
 };
 
@@ -281,9 +283,10 @@ struct emu_warp {
     uint32_t bulk_batch[EMU_LANES]; /* groups of bulk stores closed by each lane */
     /* Of these: 1 + number of the last that has a store, and up to which it waited for reads. */
     uint32_t bulk_used[EMU_LANES], bulk_waited[EMU_LANES];
-    uint32_t tried;         /* 1 + place of the try_wait that came back without an answer */
-    uint32_t cluster_phase; /* of the cluster's barrier, at which the warp has arrived */
-    uint32_t registers;     /* a thread, by setmaxnreg; 0: as launched */
+    uint32_t tried;          /* 1 + place of the try_wait that came back without an answer */
+    uint32_t cluster_phase;  /* of the cluster's barrier, at which the warp has arrived */
+    uint32_t registers;      /* a thread, by setmaxnreg; 0: as launched */
+    uint32_t register_moves; /* setmaxnreg so far */
 };
 
 struct emu_mbarrier {
@@ -305,6 +308,15 @@ struct emu_barrier {
     struct emu_gate gate; /* what those that arrived know */
 };
 
+/* Four warps that move registers together. */
+struct emu_warpgroup {
+    uint32_t moves;              /* of the warp that has come furthest */
+    const struct emu_insn *insn; /* its last one */
+};
+
+#define EMU_WARPGROUP      4u
+#define EMU_WARPGROUPS_MAX 8u
+
 struct emu_block {
     uint32_t ctaid[3];
     uint64_t index; /* linear */
@@ -321,8 +333,10 @@ struct emu_block {
     struct emu_shadow shadow; /* of shared memory */
     struct emu_releases releases; /* at addresses of shared memory */
     uint32_t far_acquired;        /* number of its last acquire from another block */
-    uint32_t rank;                /* in its cluster */
-    uint32_t *watched;            /* of all warps: wgmma_used and wgmma_touched */
+    uint32_t register_pool;       /* registers that no warp holds */
+    struct emu_warpgroup warpgroups[EMU_WARPGROUPS_MAX];
+    uint32_t rank;     /* in its cluster */
+    uint32_t *watched; /* of all warps: wgmma_used and wgmma_touched */
     struct emu_mbarrier *mbarriers;
     uint32_t mbarrier_count;
     uint32_t store_threads[16], store_thread_count; /* who holds slots of bulk stores */
@@ -342,7 +356,7 @@ struct emu_run {
     const struct gk_emu_launch *launch;
     struct gk_emu_report *report;
     unsigned char *params;
-    uint64_t *hits; /* executions of each instruction, a warp counts once */
+    uint64_t *hits;          /* executions of each instruction, a warp counts once */
     struct emu_lines *lines; /* NULL: not counted */
     uint64_t executed, limit;
     uint64_t stamp; /* grows with each choice of a group */
@@ -442,6 +456,15 @@ struct gk_buf;
 void emu_mbarrier_describe(struct gk_buf *text, const struct emu_warp *warp,
                            const struct emu_group *group, const char *where);
 emu_exec emu_exec_guarded;
+
+/* ------------------------------------------------------------------ setmaxnreg (emu_registers.c)
+ */
+
+emu_exec emu_exec_registers;
+/* All warps of the block have ended. false: a fault. */
+bool emu_registers_end(struct emu_block *block);
+void emu_registers_describe(struct gk_buf *text, const struct emu_warp *warp,
+                            const struct emu_group *group, const char *where);
 
 /* ------------------------------------------------------------------ model (emu_model.c) */
 

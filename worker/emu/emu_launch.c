@@ -334,6 +334,8 @@ static void block_start(struct emu_run *run, struct emu_block *block, uint64_t i
     emu_block_order_reset(block);
     block->shadow.stamp = ++run->shadow_stamp;
     block->far_acquired = 0;
+    block->register_pool = 0;
+    memset(block->warpgroups, 0, sizeof(block->warpgroups));
     block->store_thread_count = 0;
     block->cluster_arrived = block->cluster_phase = 0;
     if (block->watched) {
@@ -442,6 +444,8 @@ static void describe_waiter(struct gk_buf *text, const struct emu_warp *warp,
                       barrier->expected ? barrier->expected : block->alive_threads, where);
     } else if (group->wait == EMU_WAIT_MBARRIER) {
         emu_mbarrier_describe(text, warp, group, where);
+    } else if (group->wait == EMU_WAIT_POOL) {
+        emu_registers_describe(text, warp, group, where);
     } else if (group->wait == EMU_WAIT_CLUSTER) {
         gk_buf_printf(text, "at the cluster's barrier, where %u threads arrived, %s",
                       (block - block->rank)->cluster_arrived, where);
@@ -515,7 +519,7 @@ static bool unit_turn(struct emu_run *run, uint32_t unit, bool *stepped, bool *d
         }
         if (block->live && block->warps_finished == block->warp_count) {
             block->live = false;
-            if (!emu_flights_end(block)) {
+            if (!emu_flights_end(block) || !emu_registers_end(block)) {
                 return false;
             }
         }

@@ -45,7 +45,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t lanes)
     warp->steps = 0;
     warp->wgmma_batch = warp->wgmma_done = warp->wgmma_fences = 0;
     warp->cluster_phase = 0;
-    warp->registers = 0;
+    warp->registers = warp->register_moves = 0;
     memset(warp->bulk_batch, 0, sizeof(warp->bulk_batch));
     memset(warp->bulk_used, 0, sizeof(warp->bulk_used));
     memset(warp->bulk_waited, 0, sizeof(warp->bulk_waited));
@@ -268,7 +268,7 @@ static bool check_stuck(struct emu_warp *warp)
 
     for (uint32_t i = 0; i < warp->group_count; i++) {
         if (warp->groups[i].wait == EMU_WAIT_BARRIER || warp->groups[i].wait == EMU_WAIT_MBARRIER ||
-            warp->groups[i].wait == EMU_WAIT_CLUSTER) {
+            warp->groups[i].wait == EMU_WAIT_CLUSTER || warp->groups[i].wait == EMU_WAIT_POOL) {
             return true;
         }
         stuck = &warp->groups[i];

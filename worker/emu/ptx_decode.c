@@ -737,6 +737,8 @@ static enum gk_status decode_reached(struct ptx_body *body, const struct ptx_fun
     }
     memcpy(kernel->maxntid, entry->maxntid, sizeof(kernel->maxntid));
     memcpy(kernel->reqntid, entry->reqntid, sizeof(kernel->reqntid));
+    kernel->maxnreg = entry->maxnreg[0];
+    kernel->minnctapersm = entry->minnctapersm[0];
     kernel->register_bytes = PTX_SPECIAL_BYTES;
     body->sink = kernel->sink = ptx_registers_reserve(body, 8 * EMU_LANES);
     status = ptx_function_reach(body, entry, &index);

@@ -20,7 +20,7 @@ struct ptx_function {
     struct ptx_param_decl *params;
     uint32_t param_count;
     struct ptx_param_decl ret;
-    uint32_t maxntid[3], reqntid[3];
+    uint32_t maxntid[3], reqntid[3], minnctapersm[3], maxnreg[3]; /* [0] alone of the last two */
 };
 
 struct ptx_variable {

@@ -417,10 +417,12 @@ static enum gk_status take_performance_directives(struct ptx_parser *parser,
             status = take_dims(parser, function->maxntid);
         } else if (ptx_accept(parser, ".reqntid", &status)) {
             status = take_dims(parser, function->reqntid);
-        } else if (ptx_accept(parser, ".minnctapersm", &status) ||
-                   ptx_accept(parser, ".maxnctapersm", &status) ||
-                   ptx_accept(parser, ".maxnreg", &status)) {
-            status = take_dims(parser, ignored); /* only ptxas is told by these */
+        } else if (ptx_accept(parser, ".minnctapersm", &status)) {
+            status = take_dims(parser, function->minnctapersm);
+        } else if (ptx_accept(parser, ".maxnreg", &status)) {
+            status = take_dims(parser, function->maxnreg);
+        } else if (ptx_accept(parser, ".maxnctapersm", &status)) {
+            status = take_dims(parser, ignored); /* only ptxas is told by it */
         } else if (ptx_accept(parser, ".noreturn", &status)) {
             continue;
         } else if (ptx_accept(parser, ".pragma", &status)) {
