@@ -277,5 +277,6 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
         c + batch * m * ldc,
         Epilogue{alpha, beta, c_in == nullptr ? nullptr : c_in + batch * m * ldc, bias}};
     u32 *const counter = arrivals == nullptr ? nullptr : arrivals + batch * gridDim.x + blockIdx.x;
-    gemv::finish_tile<Config::kThreads, Config::kColumns>(planes, tile, part, counter, ticket);
+    gemv::finish_tile<gemv::WholeBlock<Config::kThreads>, Config::kColumns>(planes, tile, part,
+                                                                            counter, ticket);
 }

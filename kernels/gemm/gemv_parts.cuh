@@ -134,11 +134,29 @@ struct Partial {
     i64 slice;     // floats of a split
 };
 
-// The block that comes last at the tile's counter; all its threads learn it. What the other
-// blocks wrote before they came is then visible to it.
-GK_DEVICE bool arrive_last(u32 *counter, u32 blocks, u32 &ticket)
+// Threads 0 to kThreads - 1 of a block, which finish a tile together: all of it, or those that
+// multiply.
+template <u32 kThreads> struct WholeBlock {
+    static constexpr u32 kCount = kThreads;
+    static GK_DEVICE void meet()
+    {
+        __syncthreads();
+    }
+};
+
+template <u32 kThreads, u32 kBarrier> struct PartOfBlock {
+    static constexpr u32 kCount = kThreads;
+    static GK_DEVICE void meet()
+    {
+        ptx::named_barrier_sync(kBarrier, kThreads);
+    }
+};
+
+// The block that comes last at the tile's counter; all its finishing threads learn it. What the
+// other blocks wrote before they came is then visible to it.
+template <typename Threads> GK_DEVICE bool arrive_last(u32 *counter, u32 blocks, u32 &ticket)
 {
-    __syncthreads(); // every thread of this block has written its partial sums
+    Threads::meet(); // every thread of this block has written its partial sums
     if (threadIdx.x == 0) {
         __threadfence(); // they are visible before the arrival is
         ticket = atomicAdd(counter, 1u);
@@ -147,20 +165,20 @@ GK_DEVICE bool arrive_last(u32 *counter, u32 blocks, u32 &ticket)
             *counter = 0; // as the next launch wants it; nobody else comes here any more
         }
     }
-    __syncthreads();
+    Threads::meet();
     return ticket + 1 == blocks;
 }
 
 // From shared memory to C, or to the workspace, and from there to C by the last block of the tile.
-// All kThreads threads of the block come here, after a barrier behind the last write to `planes`.
-template <u32 kThreads, u32 kColumns, typename PlanesOfBlock, typename TileOfBlock>
+// All of Threads come here, after they met behind the last write to `planes`.
+template <typename Threads, u32 kColumns, typename PlanesOfBlock, typename TileOfBlock>
 GK_DEVICE void finish_tile(const PlanesOfBlock &planes, const TileOfBlock &tile,
                            const Partial &partial, u32 *counter, u32 &ticket)
 {
     const u32 count = static_cast<u32>(tile.m) * kColumns;
     const u32 splits = gridDim.y;
 #pragma unroll 1
-    for (u32 index = threadIdx.x; index < count; index += kThreads) {
+    for (u32 index = threadIdx.x; index < count; index += Threads::kCount) {
         const u32 row = index / kColumns, offset = index % kColumns;
         const i32 col = tile.column + static_cast<i32>(offset);
         if (col < tile.n) {
@@ -172,11 +190,11 @@ GK_DEVICE void finish_tile(const PlanesOfBlock &planes, const TileOfBlock &tile,
             }
         }
     }
-    if (counter == nullptr || !arrive_last(counter, splits, ticket)) {
+    if (counter == nullptr || !arrive_last<Threads>(counter, splits, ticket)) {
         return;
     }
 #pragma unroll 1
-    for (u32 index = threadIdx.x; index < count; index += kThreads) {
+    for (u32 index = threadIdx.x; index < count; index += Threads::kCount) {
         const u32 row = index / kColumns, offset = index % kColumns;
         const i32 col = tile.column + static_cast<i32>(offset);
         if (col < tile.n) {

@@ -2,29 +2,38 @@
 // by reading B: TMA keeps a ring of pieces of B in shared memory full, from the first moment of a
 // block to its last, and the tensor cores take them from there. sm_90. bf16 or f16 in, sums in
 // fp32. gemv_mma does the same product from global memory: what it has in flight are registers, and
-// every block begins with none; here nothing but the ring bounds it, so one block an SM, with as
-// many rows of B as make one wave of the whole GPU, reads at the rate of memory.
+// every block begins with none; here nothing but the ring bounds it. Either a block has one tile,
+// with as many rows of B as make one wave of the whole GPU; or blocks stay and take small tiles
+// from a queue, and the ring runs on from one tile into the next. Memory does not serve all SMs
+// alike: with a queue the quick ones do more, and all end together.
 //
 // Layouts   A piece of B is kRows rows and kStepsK steps of 16 elements along K: boxes of 64
 //           elements, whose rows are the 128 bytes of one swizzle span, so that ldmatrix meets no
 //           conflicts. The same elements of A travel with it, as boxes of 8 rows a group: those
 //           past M are zeros, which the hardware writes without reading anything.
-// Grid      x: tiles of kRows columns of C (rows of B); y: parts of K; z: batch.
+// Tiles     kRows columns of C (rows of B) of a batch entry, numbered along N and then the batch.
+// Grid      x: tiles, or blocks that take them; y: parts of K.
 // Roles     The last warp copies: one elected lane starts everything. Those before it multiply,
 //           kWarpsN side by side along N and kWarpsK along K, which take turns of 32 elements.
 // Barriers  full[s]   1 arrival and the bytes of the stage, copies -> products: stage s holds a
 //                     piece. The arrival is the copying lane's, before its copies.
 //           empty[s]  1 arrival of each multiplying warp, products -> copies: stage s may be
 //                     overwritten.
-//           block     after the barriers are set up; after the sums are in shared memory; two more
-//                     around the counter of a split tile.
+//           block     after the barriers are set up.
+//           1         of the multiplying warps: a tile's sums are in shared memory; two more around
+//                     the counter of a split tile. Planes of sums are taken in turn, so a warp
+//                     that comes to put down the next tile's does not disturb one that still
+//                     reads this tile's.
+// Queue     Every stage carries the number of its tile, and after the last tile one more stage says
+//           that there is none: so the multiplying warps need no queue of their own.
 // Ragged    TMA fills what is outside of A and B with zeros and never reads it; columns of C past
 //           N are not stored.
 //
 // Parameters (gemv_tma.kernel.json): ROWS columns of C of a block, WN WK warps, BOXES of 64
 // elements of K in a stage, BLOCKS of an SM, RING the KB of shared memory that they have together,
 // HINT whether L2 drops B first, M_TILES groups of eight rows of A. SPLITK and REDUCE are run-time
-// arguments, and so is SPREAD: neighbouring blocks begin with that many different parts of K.
+// arguments, and so are SPREAD (neighbouring tiles begin with that many different parts of K) and
+// WALK (whether there is a queue).
 
 #include <gk/hopper.cuh>
 #include <gk/mma.cuh>
@@ -57,20 +66,21 @@ struct Config {
     using TileB = SwizzledTile<kRows, kBoxK>;
     using TileA = SwizzledTile<kRowsOfA, kBoxK>;
     using Planes = gemv::Planes<kWarpsK, kRowsOfA, kRows>;
+    using Multipliers = gemv::PartOfBlock<kMultiplying * kWarpSize, 1>;
     static constexpr u32 kStageBytes = kBoxes * (TileA::kBytes + TileB::kBytes);
     static constexpr u32 kSharedMax = 232448;
 
     // As many stages as the block's share holds beside the sums, the barriers and the padding.
     static constexpr u32 kStagesMax = 32, kOtherBytes = 2048;
     static constexpr u32 kShare = kRing * 1024 / kBlocks;
-    static constexpr u32 kStages =
-        min_of(kStagesMax, (kShare - static_cast<u32>(sizeof(Planes)) - kOtherBytes) / kStageBytes);
+    static constexpr u32 kStages = min_of(
+        kStagesMax, (kShare - 2 * static_cast<u32>(sizeof(Planes)) - kOtherBytes) / kStageBytes);
 
     static_assert(sizeof(Element) == 2, "16-bit operands");
     static_assert(kRows % (kWarpsN * kMmaM) == 0, "a warp owns whole fragments");
     static_assert(kRows <= 256 && kRowsOfA <= 256, "a box of TMA");
     static_assert(kTurns % kWarpsK == 0, "the warps along K have as many turns each");
-    static_assert(sizeof(Planes) + kOtherBytes + 2 * kStageBytes <= kShare,
+    static_assert(2 * sizeof(Planes) + kOtherBytes + 2 * kStageBytes <= kShare,
                   "a piece is copied while another is multiplied");
     static_assert(kUnits * kMTiles <= 16, "sums are registers");
 };
@@ -82,8 +92,9 @@ struct Stage {
 
 struct alignas(1024) Smem {
     Stage stages[Config::kStages];
-    Config::Planes planes;
+    Config::Planes planes[2];
     Barrier full[Config::kStages], empty[Config::kStages];
+    i32 tile[Config::kStages]; // whose piece a stage holds
     u32 ticket;
 };
 static_assert(sizeof(Stage) == Config::kStageBytes, "boxes begin with a swizzle pattern");
@@ -91,47 +102,106 @@ static_assert(sizeof(Smem) <= Config::kSharedMax, "shared memory of a block");
 
 using Ring = RingPosition<Config::kStages>;
 
+constexpr i32 kNoTile = -1;
+
 // Which part of the product is this block's.
 struct Work {
-    i32 column, batch;
-    i32 first, end; // stages of K
-    i32 begin;      // the one that is copied first; the others follow, round and round
+    i32 tiles, tiles_n; // of the problem, and of one batch entry
+    i32 first, end;     // pieces of K
+    i32 spread;
+
+    GK_DEVICE i32 column(i32 tile) const
+    {
+        return tile % tiles_n * static_cast<i32>(Config::kRows);
+    }
+    GK_DEVICE i32 batch(i32 tile) const
+    {
+        return tile / tiles_n;
+    }
+    // The piece that is copied first; the others follow, round and round.
+    GK_DEVICE i32 begin(i32 tile) const
+    {
+        return first + tile % spread * (end - first) / spread;
+    }
+};
+
+// Tiles that no block has taken. One thread a block asks, until it is told that there is none.
+struct Queue {
+    u32 *counters; // [0] tiles taken beside each block's first, [1] blocks that were told so; both
+                   // zero between launches. Null: a block has one tile
+
+    GK_DEVICE i32 take(i32 tiles) const
+    {
+        if (counters == nullptr) {
+            return kNoTile;
+        }
+        const u32 taken = gridDim.x + atomicAdd(&counters[0], 1u);
+        return taken < static_cast<u32>(tiles) ? static_cast<i32>(taken) : kNoTile;
+    }
+    GK_DEVICE void leave() const
+    {
+        __threadfence(); // this block's asking comes before its leaving
+        if (counters != nullptr && atomicAdd(&counters[1], 1u) + 1 == gridDim.x) {
+            __threadfence(); // and so does that of all others
+            counters[0] = 0;
+            counters[1] = 0;
+        }
+    }
 };
 
 // ---------------------------------------------------------------------------- copies
 
-// One lane: fills stages in order.
-GK_DEVICE void copy_role(Smem &smem, const TensorMap &a, const TensorMap &b, const Work &work)
+// One piece of K of a tile: boxes of B, and of A beside them.
+GK_DEVICE void copy_piece(Stage &stage, Barrier &full, const TensorMap &a, const TensorMap &b,
+                          i32 piece, i32 column, i32 batch, u64 policy)
+{
+    full.arrive_expect_bytes(Config::kStageBytes);
+#pragma unroll
+    for (u32 box = 0; box < Config::kBoxes; ++box) {
+        const i32 k =
+            piece * static_cast<i32>(Config::kStageK) + static_cast<i32>(box * Config::kBoxK);
+        const i32 at_b[3] = {k, column, batch};
+        if constexpr (Config::kDropsFirst) {
+            tma_load_hinted(ptx::shared_address(stage.b[box]), b, at_b, full, policy);
+        } else {
+            tma_load(ptx::shared_address(stage.b[box]), b, at_b, full);
+        }
+    }
+#pragma unroll
+    for (u32 box = 0; box < Config::kBoxes; ++box) {
+        const i32 k =
+            piece * static_cast<i32>(Config::kStageK) + static_cast<i32>(box * Config::kBoxK);
+        const i32 at_a[3] = {k, 0, batch};
+        tma_load(ptx::shared_address(stage.a[box]), a, at_a, full);
+    }
+}
+
+// One lane: fills stages in order, tile after tile.
+GK_DEVICE void copy_role(Smem &smem, const TensorMap &a, const TensorMap &b, const Work &work,
+                         const Queue &queue)
 {
     const u64 policy = Config::kDropsFirst ? policy_evict_first() : 0;
-    i32 piece = work.begin;
     Ring at;
+    i32 tile = static_cast<i32>(blockIdx.x);
+    while (tile != kNoTile) {
+        const i32 next = queue.take(work.tiles); // the answer comes while this tile is copied
+        i32 piece = work.begin(tile);
 #pragma unroll 1
-    for (i32 count = work.first; count < work.end; ++count) {
-        Stage &stage = smem.stages[at.stage];
-        Barrier &full = smem.full[at.stage];
+        for (i32 count = work.first; count < work.end; ++count) {
+            smem.empty[at.stage].wait(at.parity ^ 1);
+            smem.tile[at.stage] = tile;
+            copy_piece(smem.stages[at.stage], smem.full[at.stage], a, b, piece, work.column(tile),
+                       work.batch(tile), policy);
+            piece = piece + 1 == work.end ? work.first : piece + 1;
+            at.advance();
+        }
+        tile = next;
+    }
+    if (queue.counters != nullptr) {
         smem.empty[at.stage].wait(at.parity ^ 1);
-        full.arrive_expect_bytes(Config::kStageBytes);
-#pragma unroll
-        for (u32 box = 0; box < Config::kBoxes; ++box) {
-            const i32 k =
-                piece * static_cast<i32>(Config::kStageK) + static_cast<i32>(box * Config::kBoxK);
-            const i32 at_b[3] = {k, work.column, work.batch};
-            if constexpr (Config::kDropsFirst) {
-                tma_load_hinted(ptx::shared_address(stage.b[box]), b, at_b, full, policy);
-            } else {
-                tma_load(ptx::shared_address(stage.b[box]), b, at_b, full);
-            }
-        }
-#pragma unroll
-        for (u32 box = 0; box < Config::kBoxes; ++box) {
-            const i32 k =
-                piece * static_cast<i32>(Config::kStageK) + static_cast<i32>(box * Config::kBoxK);
-            const i32 at_a[3] = {k, 0, work.batch};
-            tma_load(ptx::shared_address(stage.a[box]), a, at_a, full);
-        }
-        piece = piece + 1 == work.end ? work.first : piece + 1;
-        at.advance();
+        smem.tile[at.stage] = kNoTile;
+        smem.full[at.stage].arrive();
+        queue.leave();
     }
 }
 
@@ -209,17 +279,13 @@ struct Sums {
     }
 };
 
-// One warp: its turns of every stage, its rows of B. Which part of K a stage holds it need not
-// know.
-GK_DEVICE void multiply_role(Smem &smem, const Work &work, u32 warp)
+// One warp: its turns of every piece of a tile, its rows of B. Which part of K a stage holds it
+// need not know. The first stage is there already.
+GK_DEVICE void multiply_tile(Sums &sums, Smem &smem, Ring &at, i32 pieces, u32 warp_k, u32 row)
 {
-    const u32 warp_k = warp % Config::kWarpsK, warp_n = warp / Config::kWarpsK;
-    const u32 row = warp_n * Config::kUnits * kMmaM;
-    Sums sums;
-    Ring at;
     sums.clear();
 #pragma unroll 1
-    for (i32 count = work.first; count < work.end; ++count) {
+    for (i32 count = 0; count < pieces; ++count) {
         Stage &stage = smem.stages[at.stage];
         smem.full[at.stage].wait(at.parity);
         __syncwarp(); // lanes leave the wait one by one, and ldmatrix takes whole warps
@@ -235,7 +301,63 @@ GK_DEVICE void multiply_role(Smem &smem, const Work &work, u32 warp)
         }
         at.advance();
     }
-    sums.put_down(smem.planes, warp_k, row);
+}
+
+// Where results go: the problem's C, or partial sums of a split of K.
+struct Target {
+    const Config::Output *c_in, *bias;
+    Config::Output *c;
+    float *partial;
+    u32 *arrivals;
+    i32 m, n;
+    i64 ldc;
+    float alpha, beta;
+
+    GK_DEVICE void finish(Smem &smem, const Config::Planes &planes, const Work &work,
+                          i32 index) const
+    {
+        using Epilogue = GemmEpilogue<Config::Output, Config::kHasBias, Config::kActivation>;
+        const i64 batch = work.batch(index), pitch = ceil_div(n, 4) * 4;
+        const i64 rows = static_cast<i64>(m) * pitch;
+        const i64 batches = work.tiles / work.tiles_n;
+        const gemv::Partial part{partial == nullptr ? nullptr : partial + batch * rows, arrivals,
+                                 pitch, batches * rows};
+        const gemv::Tile<Config::Output, Epilogue> tile{
+            m,
+            n,
+            work.column(index),
+            ldc,
+            c + batch * m * ldc,
+            Epilogue{alpha, beta, c_in == nullptr ? nullptr : c_in + batch * m * ldc, bias}};
+        gemv::finish_tile<Config::Multipliers, Config::kRows>(
+            planes, tile, part, arrivals == nullptr ? nullptr : arrivals + index, smem.ticket);
+    }
+};
+
+GK_DEVICE void multiply_role(Smem &smem, const Work &work, const Queue &queue, const Target &target,
+                             u32 warp)
+{
+    const u32 warp_k = warp % Config::kWarpsK, warp_n = warp / Config::kWarpsK;
+    const u32 row = warp_n * Config::kUnits * kMmaM;
+    Sums sums;
+    Ring at;
+    u32 turn = 0;
+    for (;;) {
+        smem.full[at.stage].wait(at.parity);
+        const i32 tile = smem.tile[at.stage];
+        if (tile == kNoTile) {
+            return;
+        }
+        Config::Planes &planes = smem.planes[turn];
+        multiply_tile(sums, smem, at, work.end - work.first, warp_k, row);
+        sums.put_down(planes, warp_k, row);
+        Config::Multipliers::meet(); // all sums of the tile are there
+        target.finish(smem, planes, work, tile);
+        if (queue.counters == nullptr) {
+            return;
+        }
+        turn ^= 1;
+    }
 }
 
 // ---------------------------------------------------------------------------- kernel
@@ -255,48 +377,31 @@ GK_DEVICE void set_up_barriers(Smem &smem)
 
 // Boxes of the maps, innermost first: a (64, 8 M_TILES, 1), b (64, ROWS, 1), swizzled by 128 bytes.
 // partial is null for the whole product; else this launch is one of a split of K into gridDim.y
-// parts of split_stages stages. arrivals is null where a second launch adds the parts.
+// parts of split_stages stages. arrivals is null where a second launch adds the parts. queue is
+// null where gridDim.x is the number of tiles.
 extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
     gk_gemv_tma(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
                 const Config::Output *c_in, const Config::Output *bias, Config::Output *c,
-                float *partial, u32 *arrivals, i32 m, i32 n, i32 k, i64 ldc, float alpha,
-                float beta, i32 split_stages, i32 spread)
+                float *partial, u32 *arrivals, u32 *queue, i32 m, i32 n, i32 k, i32 batch, i64 ldc,
+                float alpha, float beta, i32 split_stages, i32 spread)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
-    using Epilogue = GemmEpilogue<Config::Output, Config::kHasBias, Config::kActivation>;
     GK_TRAP_IF(ptx::shared_address(&smem) % alignof(Smem) != 0);
-    const i64 batch = blockIdx.z;
+    const i32 tiles_n = ceil_div(n, static_cast<i32>(Config::kRows));
     const i32 first = static_cast<i32>(blockIdx.y) * split_stages;
     const i32 end = min_of(first + split_stages, ceil_div(k, static_cast<i32>(Config::kStageK)));
-    const i32 begin = first + static_cast<i32>(blockIdx.x) % spread * (end - first) / spread;
-    const Work work{static_cast<i32>(blockIdx.x * Config::kRows), static_cast<i32>(blockIdx.z),
-                    first, end, begin};
+    const Work work{tiles_n * batch, tiles_n, first, end, spread};
+    const Queue tiles{queue};
 
     set_up_barriers(smem);
     const u32 warp = warp_index();
     if (warp == Config::kMultiplying) {
         if (elect_one()) {
-            copy_role(smem, a_map, b_map, work);
+            copy_role(smem, a_map, b_map, work, tiles);
         }
-        __syncwarp(); // the elected lane is back before the warp meets the others
     } else {
-        multiply_role(smem, work, warp);
+        const Target target{c_in, bias, c, partial, arrivals, m, n, ldc, alpha, beta};
+        multiply_role(smem, work, tiles, target, warp);
     }
-    __syncthreads(); // all sums of the block are there
-
-    const i64 pitch = ceil_div(n, 4) * 4;
-    const i64 rows = static_cast<i64>(m) * pitch;
-    const gemv::Partial part{partial == nullptr ? nullptr : partial + batch * rows, arrivals, pitch,
-                             gridDim.z * rows};
-    const gemv::Tile<Config::Output, Epilogue> tile{
-        m,
-        n,
-        work.column,
-        ldc,
-        c + batch * m * ldc,
-        Epilogue{alpha, beta, c_in == nullptr ? nullptr : c_in + batch * m * ldc, bias}};
-    u32 *const counter = arrivals == nullptr ? nullptr : arrivals + batch * gridDim.x + blockIdx.x;
-    gemv::finish_tile<Config::kThreads, Config::kRows>(smem.planes, tile, part, counter,
-                                                       smem.ticket);
 }
