@@ -2,17 +2,16 @@
 // by reading B: TMA keeps a ring of pieces of B in shared memory full, from the first moment of a
 // block to its last, and the tensor cores take them from there. sm_90. bf16 or f16 in, sums in
 // fp32. gemv_mma does the same product from global memory: what it has in flight are registers, and
-// every block begins with none; here nothing but the ring bounds it. Either a block has one tile,
-// with as many rows of B as make one wave of the whole GPU; or blocks stay and take small tiles
-// from a queue, and the ring runs on from one tile into the next. Memory does not serve all SMs
-// alike: with a queue the quick ones do more, and all end together.
+// every block begins with none; here nothing but the ring bounds it, and where there are more tiles
+// than blocks that an H200 holds at once, blocks stay and the ring runs on from one tile into the
+// next. Rejected: a queue of small tiles, so that quick SMs do more; it was no faster.
 //
 // Layouts   A piece of B is kRows rows and kStepsK steps of 16 elements along K: boxes of 64
 //           elements, whose rows are the 128 bytes of one swizzle span, so that ldmatrix meets no
 //           conflicts. The same elements of A travel with it, as boxes of 8 rows a group: those
 //           past M are zeros, which the hardware writes without reading anything.
 // Tiles     kRows columns of C (rows of B) of a batch entry, numbered along N and then the batch.
-// Grid      x: tiles, or blocks that take them; y: parts of K.
+// Grid      x: blocks, each of which takes every gridDim.x-th tile; y: parts of K.
 // Roles     The last warp copies: one elected lane starts everything. Those before it multiply,
 //           kWarpsN side by side along N and kWarpsK along K, which take turns of 32 elements.
 // Barriers  full[s]   1 arrival and the bytes of the stage, copies -> products: stage s holds a
@@ -24,16 +23,13 @@
 //                     the counter of a split tile. Planes of sums are taken in turn, so a warp
 //                     that comes to put down the next tile's does not disturb one that still
 //                     reads this tile's.
-// Queue     Every stage carries the number of its tile, and after the last tile one more stage says
-//           that there is none: so the multiplying warps need no queue of their own.
 // Ragged    TMA fills what is outside of A and B with zeros and never reads it; columns of C past
 //           N are not stored.
 //
 // Parameters (gemv_tma.kernel.json): ROWS columns of C of a block, WN WK warps, BOXES of 64
 // elements of K in a stage, BLOCKS of an SM, RING the KB of shared memory that they have together,
 // HINT whether L2 drops B first, M_TILES groups of eight rows of A. SPLITK and REDUCE are run-time
-// arguments, and so are SPREAD (neighbouring tiles begin with that many different parts of K) and
-// WALK (whether there is a queue).
+// arguments, and so is SPREAD: neighbouring tiles begin with that many different parts of K.
 
 #include <gk/hopper.cuh>
 #include <gk/mma.cuh>
@@ -94,7 +90,6 @@ struct alignas(1024) Smem {
     Stage stages[Config::kStages];
     Config::Planes planes[2];
     Barrier full[Config::kStages], empty[Config::kStages];
-    i32 tile[Config::kStages]; // whose piece a stage holds
     u32 ticket;
 };
 static_assert(sizeof(Stage) == Config::kStageBytes, "boxes begin with a swizzle pattern");
@@ -102,14 +97,20 @@ static_assert(sizeof(Smem) <= Config::kSharedMax, "shared memory of a block");
 
 using Ring = RingPosition<Config::kStages>;
 
-constexpr i32 kNoTile = -1;
-
 // Which part of the product is this block's.
 struct Work {
     i32 tiles, tiles_n; // of the problem, and of one batch entry
     i32 first, end;     // pieces of K
     i32 spread;
 
+    GK_DEVICE i32 tile() const
+    {
+        return static_cast<i32>(blockIdx.x);
+    } // the first
+    GK_DEVICE i32 step() const
+    {
+        return static_cast<i32>(gridDim.x);
+    }
     GK_DEVICE i32 column(i32 tile) const
     {
         return tile % tiles_n * static_cast<i32>(Config::kRows);
@@ -122,30 +123,6 @@ struct Work {
     GK_DEVICE i32 begin(i32 tile) const
     {
         return first + tile % spread * (end - first) / spread;
-    }
-};
-
-// Tiles that no block has taken. One thread a block asks, until it is told that there is none.
-struct Queue {
-    u32 *counters; // [0] tiles taken beside each block's first, [1] blocks that were told so; both
-                   // zero between launches. Null: a block has one tile
-
-    GK_DEVICE i32 take(i32 tiles) const
-    {
-        if (counters == nullptr) {
-            return kNoTile;
-        }
-        const u32 taken = gridDim.x + atomicAdd(&counters[0], 1u);
-        return taken < static_cast<u32>(tiles) ? static_cast<i32>(taken) : kNoTile;
-    }
-    GK_DEVICE void leave() const
-    {
-        __threadfence(); // this block's asking comes before its leaving
-        if (counters != nullptr && atomicAdd(&counters[1], 1u) + 1 == gridDim.x) {
-            __threadfence(); // and so does that of all others
-            counters[0] = 0;
-            counters[1] = 0;
-        }
     }
 };
 
@@ -177,31 +154,21 @@ GK_DEVICE void copy_piece(Stage &stage, Barrier &full, const TensorMap &a, const
 }
 
 // One lane: fills stages in order, tile after tile.
-GK_DEVICE void copy_role(Smem &smem, const TensorMap &a, const TensorMap &b, const Work &work,
-                         const Queue &queue)
+GK_DEVICE void copy_role(Smem &smem, const TensorMap &a, const TensorMap &b, const Work &work)
 {
     const u64 policy = Config::kDropsFirst ? policy_evict_first() : 0;
     Ring at;
-    i32 tile = static_cast<i32>(blockIdx.x);
-    while (tile != kNoTile) {
-        const i32 next = queue.take(work.tiles); // the answer comes while this tile is copied
+    for (i32 tile = work.tile(); tile < work.tiles; tile += work.step()) {
+        const i32 column = work.column(tile), batch = work.batch(tile);
         i32 piece = work.begin(tile);
 #pragma unroll 1
         for (i32 count = work.first; count < work.end; ++count) {
             smem.empty[at.stage].wait(at.parity ^ 1);
-            smem.tile[at.stage] = tile;
-            copy_piece(smem.stages[at.stage], smem.full[at.stage], a, b, piece, work.column(tile),
-                       work.batch(tile), policy);
+            copy_piece(smem.stages[at.stage], smem.full[at.stage], a, b, piece, column, batch,
+                       policy);
             piece = piece + 1 == work.end ? work.first : piece + 1;
             at.advance();
         }
-        tile = next;
-    }
-    if (queue.counters != nullptr) {
-        smem.empty[at.stage].wait(at.parity ^ 1);
-        smem.tile[at.stage] = kNoTile;
-        smem.full[at.stage].arrive();
-        queue.leave();
     }
 }
 
@@ -280,7 +247,7 @@ struct Sums {
 };
 
 // One warp: its turns of every piece of a tile, its rows of B. Which part of K a stage holds it
-// need not know. The first stage is there already.
+// need not know.
 GK_DEVICE void multiply_tile(Sums &sums, Smem &smem, Ring &at, i32 pieces, u32 warp_k, u32 row)
 {
     sums.clear();
@@ -334,28 +301,19 @@ struct Target {
     }
 };
 
-GK_DEVICE void multiply_role(Smem &smem, const Work &work, const Queue &queue, const Target &target,
-                             u32 warp)
+GK_DEVICE void multiply_role(Smem &smem, const Work &work, const Target &target, u32 warp)
 {
     const u32 warp_k = warp % Config::kWarpsK, warp_n = warp / Config::kWarpsK;
     const u32 row = warp_n * Config::kUnits * kMmaM;
     Sums sums;
     Ring at;
     u32 turn = 0;
-    for (;;) {
-        smem.full[at.stage].wait(at.parity);
-        const i32 tile = smem.tile[at.stage];
-        if (tile == kNoTile) {
-            return;
-        }
+    for (i32 tile = work.tile(); tile < work.tiles; tile += work.step()) {
         Config::Planes &planes = smem.planes[turn];
         multiply_tile(sums, smem, at, work.end - work.first, warp_k, row);
         sums.put_down(planes, warp_k, row);
         Config::Multipliers::meet(); // all sums of the tile are there
         target.finish(smem, planes, work, tile);
-        if (queue.counters == nullptr) {
-            return;
-        }
         turn ^= 1;
     }
 }
@@ -377,13 +335,12 @@ GK_DEVICE void set_up_barriers(Smem &smem)
 
 // Boxes of the maps, innermost first: a (64, 8 M_TILES, 1), b (64, ROWS, 1), swizzled by 128 bytes.
 // partial is null for the whole product; else this launch is one of a split of K into gridDim.y
-// parts of split_stages stages. arrivals is null where a second launch adds the parts. queue is
-// null where gridDim.x is the number of tiles.
+// parts of split_stages stages. arrivals is null where a second launch adds the parts.
 extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
     gk_gemv_tma(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
                 const Config::Output *c_in, const Config::Output *bias, Config::Output *c,
-                float *partial, u32 *arrivals, u32 *queue, i32 m, i32 n, i32 k, i32 batch, i64 ldc,
-                float alpha, float beta, i32 split_stages, i32 spread)
+                float *partial, u32 *arrivals, i32 m, i32 n, i32 k, i32 batch, i64 ldc, float alpha,
+                float beta, i32 split_stages, i32 spread)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
@@ -392,16 +349,15 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
     const i32 first = static_cast<i32>(blockIdx.y) * split_stages;
     const i32 end = min_of(first + split_stages, ceil_div(k, static_cast<i32>(Config::kStageK)));
     const Work work{tiles_n * batch, tiles_n, first, end, spread};
-    const Queue tiles{queue};
 
     set_up_barriers(smem);
     const u32 warp = warp_index();
     if (warp == Config::kMultiplying) {
         if (elect_one()) {
-            copy_role(smem, a_map, b_map, work, tiles);
+            copy_role(smem, a_map, b_map, work);
         }
     } else {
         const Target target{c_in, bias, c, partial, arrivals, m, n, ldc, alpha, beta};
-        multiply_role(smem, work, tiles, target, warp);
+        multiply_role(smem, work, target, warp);
     }
 }
