@@ -15,11 +15,15 @@ static enum gk_status read_format(const char *text, enum gk_export_format *forma
         *format_out = GK_EXPORT_JSON;
         return GK_OK;
     }
-    if (strcmp(text, "t4") == 0 || strcmp(text, "library") == 0) {
-        return gk_fail(err, GK_UNSUPPORTED,
-                       "--format %s is not in this version; header and json are", text);
+    if (strcmp(text, "t4") == 0) {
+        *format_out = GK_EXPORT_T4;
+        return GK_OK;
     }
-    return gk_fail(err, GK_USAGE, "--format '%s': allowed are header and json", text);
+    if (strcmp(text, "library") == 0) {
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "--format library is not in this version; header, json and t4 are");
+    }
+    return gk_fail(err, GK_USAGE, "--format '%s': allowed are header, json and t4", text);
 }
 
 static enum gk_status print_files(struct gk_cli *cli, const struct gk_json *files, const char *dir,
@@ -58,7 +62,8 @@ enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
         status = gk_client_open(cli, &client, err);
     }
     if (status == GK_OK) {
-        status = gk_export(client, &ask, &files, err);
+        status = ask.format == GK_EXPORT_T4 ? gk_export_trials(client, &ask, &files, err)
+                                            : gk_export(client, &ask, &files, err);
     }
     if (status == GK_OK) {
         status = print_files(cli, files, ask.out_dir, err);

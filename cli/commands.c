@@ -63,7 +63,7 @@ static const struct gk_option trials_options[] = {
 static const struct gk_option export_options[] = {
     {"arch", "ARCH", "as emu-sm_80, sm_90a", false},
     {"gpu", "GPU|all", "rows of this gpu (default: all)", false},
-    {"format", "FORMAT", "header, json (default: header)", false},
+    {"format", "FORMAT", "header, json, t4 (default: header)", false},
     {"out", "DIR", "folder to write", false},
     JSON_OPTION,
     END_OPTION};
@@ -164,13 +164,16 @@ static const struct gk_command commands[] = {
      "  gktune best gemm --arch emu-sm_80\n", best_options, 0, 1},
     {"trials", gk_cmd_trials, "every trial of a job, and why it failed", "JOB [--failed] [--json]",
      "In the order they were asked for.", "  gktune trials 3 --failed\n", trials_options, 1, 1},
-    {"export", gk_cmd_export, "write the winners as a header or JSON",
-     "[OP].. --arch A [--gpu G|all] --format header|json --out DIR",
+    {"export", gk_cmd_export, "write the winners as a header or JSON, trials as T4",
+     "[OP].. --arch A [--gpu G|all] --format header|json|t4 --out DIR",
      "The header compiles alone as C11 and C++17. Beside it: the evidence, the template sources "
      "that\n"
-     "rows use, and checksums. The same picks give the same bytes.",
-     "  gktune export gemm --arch emu-sm_80 --format header --out out\n", export_options, 0,
-     GK_OPERANDS_MAX},
+     "rows use, and checksums. The same picks give the same bytes. t4 writes every trial instead, a "
+     "file\n"
+     "for each problem, device and template, as gktune replay and other tuners read them.",
+     "  gktune export gemm --arch emu-sm_80 --format header --out out\n"
+     "  gktune export gemm --arch sm_90a --format t4 --out trials\n",
+     export_options, 0, GK_OPERANDS_MAX},
     {"space", gk_cmd_space, "the legal configs of one problem",
      "OP|FILE --shape k=v,.. [--arch A] [--count|--list|--why CONFIG] [--json]",
      "Needs no device and no daemon.",

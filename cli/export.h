@@ -14,7 +14,7 @@
 
 #include "cli/client.h"
 
-enum gk_export_format { GK_EXPORT_HEADER, GK_EXPORT_JSON };
+enum gk_export_format { GK_EXPORT_HEADER, GK_EXPORT_JSON, GK_EXPORT_T4 };
 
 struct gk_export_ask {
     const char *const *ops; /* NULL: every op that has rows */
@@ -36,6 +36,10 @@ enum gk_status gk_export_folder(const char *dir, struct gk_err *err);
  * fits. */
 enum gk_status gk_export(struct gk_client *client, const struct gk_export_ask *ask,
                          struct gk_json **files_out, struct gk_err *err);
+
+/* Every trial as T4 results, one file a problem, device and template; picks have no part in it. */
+enum gk_status gk_export_trials(struct gk_client *client, const struct gk_export_ask *ask,
+                                struct gk_json **files_out, struct gk_err *err);
 
 /* The same from data at hand: reply of export_data (all pages' rows in one), and a catalog that
  * holds the templates. For tests; `sources` of each bundle come from the catalog. */

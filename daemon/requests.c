@@ -360,7 +360,9 @@ static enum gk_status verb_trials(struct request *r, struct gk_err *err)
     struct gk_json *row = NULL, *page = NULL;
     enum gk_status status = need_job(r, &id, &row, err);
     gk_json_free(row);
-    if (status == GK_OK) {
+    if (status == GK_OK && gk_json_get_bool(r->body, "measured", false)) {
+        status = gk_db_list_measured(r->core->db, id, cursor_of(r), &page, err);
+    } else if (status == GK_OK) {
         status = gk_db_list_trials(r->core->db, id, gk_json_get_bool(r->body, "failed", false),
                                    cursor_of(r), &page, err);
     }

@@ -174,6 +174,10 @@ enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *sta
                                struct gk_json **page_out, struct gk_err *err);
 enum gk_status gk_db_list_trials(struct gk_db *db, int64_t job, bool failed_only, int64_t cursor,
                                  struct gk_json **page_out, struct gk_err *err);
+/* Recorded trials, each once however often it was reused: what they cost, resources of the first
+ * kernel, all samples. */
+enum gk_status gk_db_list_measured(struct gk_db *db, int64_t job, int64_t cursor,
+                                   struct gk_json **page_out, struct gk_err *err);
 enum gk_status gk_db_list_tasks(struct gk_db *db, int64_t job, int64_t cursor,
                                 struct gk_json **page_out, struct gk_err *err);
 /* Every filter may be NULL (job: 0). */

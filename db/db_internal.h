@@ -63,6 +63,8 @@ enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at,
                        const struct gk_json *value, struct gk_err *err);
 /* Takes the last row off a list of one more than a page and returns its key for `next`. */
 struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key);
+/* The same of pages of at most so many rows; `rows` holds one more if there is another page. */
+struct gk_json *db_page_of(struct gk_json *rows, const char *name, const char *key, size_t most);
 
 enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err);
 /* What a record says that it took: compiling, verifying, measuring. */

@@ -69,6 +69,32 @@ enum gk_status gk_db_list_trials(struct gk_db *db, int64_t job, bool failed_only
     return page(status, rows, "trials", "trial", page_out, err);
 }
 
+#define MEASURED_ROWS 100 /* 256 samples each fit a message of 1 MiB */
+
+enum gk_status gk_db_list_measured(struct gk_db *db, int64_t job, int64_t cursor,
+                                   struct gk_json **page_out, struct gk_err *err)
+{
+    struct gk_json *rows = NULL;
+    enum gk_status status = db_rows(
+        db, err, &rows,
+        "SELECT r.trial,p.op,p.canonical AS problem,k.arch,k.gpu,r.template,r.config,r.failure,"
+        "r.time_ns,r.recorded_ms,json_extract(r.record,'$.compile_ns') AS compile_ns,"
+        "json_extract(r.record,'$.verify_ns') AS verify_ns,"
+        "json_extract(r.record,'$.measure_ns') AS measure_ns,"
+        "json_extract(r.record,'$.kernels[0].regs') AS regs,"
+        "json_extract(r.record,'$.kernels[0].spill_bytes') AS spill_bytes,"
+        "json_extract(r.record,'$.kernels[0].dynamic_smem') AS dynamic_smem,s.samples"
+        " FROM trials r JOIN tasks k ON k.task=r.task JOIN problems p ON p.problem=k.problem"
+        " LEFT JOIN samples s ON s.trial=r.trial"
+        " WHERE r.job=?1 AND r.trial>?2 AND r.state='recorded' AND r.reused IS NULL"
+        " ORDER BY r.trial LIMIT 101",
+        "ii", job, cursor);
+    if (status == GK_OK && !(*page_out = db_page_of(rows, "trials", "trial", MEASURED_ROWS))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory for a page");
+    }
+    return status;
+}
+
 enum gk_status gk_db_list_tasks(struct gk_db *db, int64_t job, int64_t cursor,
                                 struct gk_json **page_out, struct gk_err *err)
 {

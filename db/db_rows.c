@@ -324,18 +324,18 @@ enum gk_status db_update(struct gk_db *db, const char *table, const char *column
     return status;
 }
 
-struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key)
+struct gk_json *db_page_of(struct gk_json *rows, const char *name, const char *key, size_t most)
 {
     struct gk_json *page = gk_json_new_object();
     struct gk_json *kept = gk_json_new_array();
     bool ok = page && kept;
     size_t count = gk_json_count(rows);
-    for (size_t i = 0; ok && i < count && i < DB_PAGE_ROWS; i++) {
+    for (size_t i = 0; ok && i < count && i < most; i++) {
         ok = gk_json_push(kept, gk_json_copy(gk_json_at(rows, i)));
     }
-    if (ok && count > DB_PAGE_ROWS) {
+    if (ok && count > most) {
         ok = gk_json_set_int(page, "next",
-                             gk_json_get_int(gk_json_at(rows, DB_PAGE_ROWS - 1), key, 0));
+                             gk_json_get_int(gk_json_at(rows, most - 1), key, 0));
     }
     ok = gk_json_set(page, name, kept) && ok;
     gk_json_free(rows);
@@ -344,4 +344,9 @@ struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key)
         return NULL;
     }
     return page;
+}
+
+struct gk_json *db_page(struct gk_json *rows, const char *name, const char *key)
+{
+    return db_page_of(rows, name, key, DB_PAGE_ROWS);
 }

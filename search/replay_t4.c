@@ -13,7 +13,7 @@
 
 static double to_ms(double ns)
 {
-    return ns * 1e-6;
+    return ns / 1e6; /* not times 1e-6, which is no binary number: 40258 ns is 0.040258 ms */
 }
 
 /* A member, if the value is one; {"a": NaN} is no JSON. */

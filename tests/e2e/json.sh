@@ -38,6 +38,8 @@ printed doctor doctor
 printed version version
 printed db_check db check
 printed export export gemm --arch mock-sm_80 --format json --out "$TMP/j"
+printed export export gemm --arch mock-sm_80 --format t4 --out "$TMP/t"
+"$BIN/gktune" replay --check "$TMP"/t/*.t4.json >"$TMP/out" 2>&1 || bad "T4 of our own trials: $(cat "$TMP/out")"
 validate "$SRC/schemas/export.schema.json" "$TMP"/x/*.evidence.json "$TMP"/j/gk_gemm_mock_sm_80.json
 # The schema can say no: a member too many, a kind that there is not.
 printf '{"command":"version","output":{"version":"1","protocol":1,"protocol_min":1,"more":1}}\n{"command":"jobs","output":{"jobs":[{}]}}\n{"command":"nothing","output":{}}\n' >"$TMP/bad.jsonl"

@@ -137,6 +137,14 @@ static void test_round_trip(void **state)
     const struct gk_json *trial = gk_json_at(gk_json_get(rows, "trials"), 0);
     assert_true(gk_json_get_real(trial, "time_ns", 0) == 1234.5);
     gk_json_free(rows);
+    assert_int_equal(gk_db_list_measured(db, job, 0, &rows, NULL), GK_OK);
+    trial = gk_json_at(gk_json_get(rows, "trials"), 0);
+    assert_true(gk_json_get_real(trial, "compile_ns", 0) == 1.0);
+    assert_true(gk_json_get_real(trial, "verify_ns", 0) == 2.0);
+    assert_true(gk_json_get_real(trial, "measure_ns", 0) == 3.0);
+    assert_int_equal(gk_json_count(gk_json_get(trial, "samples")), 2);
+    assert_string_equal(gk_json_get_string(trial, "arch", ""), "sm_80");
+    gk_json_free(rows);
     struct gk_json *same = NULL;
     assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "13", &same, NULL),
                      GK_OK);
@@ -154,6 +162,51 @@ static void test_round_trip(void **state)
                      GK_NOT_FOUND);
     assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "12", &same, NULL),
                      GK_NOT_FOUND);
+    gk_db_close(db);
+}
+
+/* Trials with their samples come in pages that fit a message; a trial that only repeats another's
+ * result, and one without a result, are not among them. */
+static void test_measured_pages(void **state)
+{
+    (void)state;
+    enum { TRIALS = 250 };
+    struct gk_db *db = open_store("a.db");
+    struct gk_json *record = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":7.0,"
+                                   "\"compile_ns\":1.0,\"verify_ns\":2.0,\"measure_ns\":3.0,"
+                                   "\"samples_ns\":[1.0]}");
+    int64_t cursor = 0, seen = 0, last = 0;
+    for (int i = 1; i <= TRIALS + 2; i++) {
+        char text[256];
+        int64_t trial = 0;
+        (void)snprintf(text, sizeof text,
+                       "{\"job\":1,\"task\":1,\"seq\":%d,\"batch\":0,\"template\":\"t\","
+                       "\"template_hash\":\"h\",\"config\":\"t{}\",\"config_id\":\"d%d\","
+                       "\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":9%s}",
+                       i, i, i == TRIALS + 1 ? ",\"reused\":1" : "");
+        struct gk_json *row = parse(text);
+        assert_int_equal(gk_db_trial_insert(db, row, &trial, NULL), GK_OK);
+        gk_json_free(row);
+        if (i != TRIALS + 2) {
+            assert_int_equal(gk_db_trial_record(db, trial, 0, 11, "recorded", record, NULL), GK_OK);
+        }
+    }
+    for (int page = 0; page < 5 && (page == 0 || cursor); page++) {
+        struct gk_json *rows = NULL;
+        assert_int_equal(gk_db_list_measured(db, 1, cursor, &rows, NULL), GK_OK);
+        const struct gk_json *list = gk_json_get(rows, "trials");
+        for (size_t i = 0; i < gk_json_count(list); i++, seen++) {
+            int64_t trial = gk_json_get_int(gk_json_at(list, i), "trial", 0);
+            assert_true(trial > last);
+            last = trial;
+        }
+        assert_true(gk_json_count(list) <= 100);
+        cursor = gk_json_get_int(rows, "next", 0);
+        gk_json_free(rows);
+    }
+    assert_int_equal(seen, TRIALS + 1); /* and the one of the first test */
+    gk_json_free(record);
+    gk_db_rollback(db);
     gk_db_close(db);
 }
 
@@ -335,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_measured_pages),
         cmocka_unit_test(test_tokens_never_repeat),
         cmocka_unit_test(test_uncommitted_is_gone),
         cmocka_unit_test(test_second_opener_is_refused),
