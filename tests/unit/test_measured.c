@@ -174,6 +174,40 @@ static void regimes_are_never_paired(void **state)
     rig_close(&rig);
 }
 
+/* Of six problems four are searched at a time: the first verdicts come long before the last search
+ * begins, so that a run that is stopped has picks. */
+static void searches_come_four_at_a_time(void **state)
+{
+    static const char *const SIX[] = {"scale{\"N\":4096}",
+                                      "scale{\"N\":4160}",
+                                      "scale{\"N\":4224}",
+                                      "scale{\"N\":4288}",
+                                      "scale{\"N\":4352}",
+                                      "scale{\"N\":4416}",
+                                      NULL};
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 48);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 8, SIX);
+    const char *seen[8];
+    uint32_t problems = 0;
+    for (uint32_t i = 0; i < worker->lease_count; i++) {
+        const char *problem = gk_json_get_string(worker->leases[i], "problem", "");
+        uint32_t at = 0;
+        while (at < problems && strcmp(seen[at], problem) != 0) {
+            at++;
+        }
+        seen[at] = problem;
+        problems += at == problems;
+    }
+    assert_int_equal(problems, 4);
+    (void)work(&rig, false);
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    assert_int_equal(rig_count(&rig, "best", "rows", job), 6);
+    rig_close(&rig);
+}
+
 static void finishing_waits_for_three_passes(void **state)
 {
     struct rig rig;
@@ -336,6 +370,7 @@ int main(void)
         cmocka_unit_test(no_vendor_has_a_reason),
         cmocka_unit_test(nobody_asks_a_vendor_without_need),
         cmocka_unit_test(regimes_are_never_paired),
+        cmocka_unit_test(searches_come_four_at_a_time),
         cmocka_unit_test(finishing_waits_for_three_passes),
         cmocka_unit_test(a_noisy_round_ends_with_its_passes),
         cmocka_unit_test(rates_count_what_was_new),
