@@ -306,7 +306,7 @@ static void render_model(const struct gk_json *launch, struct gk_buf *out)
         }
     }
     gk_time_text(gk_json_get_real(model, "launch_ns", 0), text);
-    gk_buf_printf(out, " launch %s; %" PRId64 " blocks an SM, %" PRId64 " waves\n", text,
+    gk_buf_printf(out, " launch %s; %" PRId64 " blocks an SM, waves %" PRId64 "\n", text,
                   gk_json_get_int(model, "blocks_per_sm", 0), gk_json_get_int(model, "waves", 0));
 }
 

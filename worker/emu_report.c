@@ -192,14 +192,16 @@ static enum gk_status compile(struct report *report, const struct gk_plan *plan,
 
 /* Sets the report's failure; the message's lines stand beside it. */
 static enum gk_status set_failure(struct report *report, const char *schedule, const char *stage,
-                                  const char *kind, const char *message, struct gk_err *err)
+                                  const char *kind, const char *text, struct gk_err *err)
 {
     struct gk_json *json = gk_json_new_object();
-    bool good = json && (!schedule || gk_json_set_string(json, "schedule", schedule)) &&
+    char *message = gk_emu_message(&report->sources, text);
+    bool good = json && message && (!schedule || gk_json_set_string(json, "schedule", schedule)) &&
                 gk_json_set_string(json, "stage", stage) &&
                 gk_json_set_string(json, "kind", kind) &&
                 gk_json_set_string(json, "message", message) &&
                 gk_json_set(json, "places", gk_emu_places_to_json(&report->sources, message));
+    free(message);
     if (!good) {
         gk_json_free(json);
         return gk_fail(err, GK_NOMEM, "out of memory");
@@ -249,8 +251,7 @@ static struct gk_json *run_to_json(const struct gk_record *record, const char *s
     bool verified = record->failure == GK_FAILURE_NONE;
     bool good = json && whole && gk_json_set_string(json, "schedule", schedule) &&
                 gk_json_set_bool(json, "verified", verified) && copy_member(json, whole, "stage") &&
-                copy_member(json, whole, "failure") && copy_member(json, whole, "message") &&
-                copy_member(json, whole, "rungs") &&
+                copy_member(json, whole, "failure") && copy_member(json, whole, "rungs") &&
                 (!verified || gk_json_set_real(json, "modelled_ns", record->time_ns));
     gk_json_free(whole);
     if (!good) {

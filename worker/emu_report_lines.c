@@ -360,6 +360,23 @@ static size_t path_before(const char *message, const char *colon)
     return (size_t)(colon - start);
 }
 
+char *gk_emu_message(const struct gk_emu_sources *sources, const char *message)
+{
+    struct gk_buf out = {0};
+    const char *copied = message;
+    for (const char *at = message; (at = strchr(at, ':')) != NULL; at++) {
+        size_t size = path_before(message, at);
+        int64_t file = size ? find_source(sources, at - size, size) : -1;
+        if (file >= 0 && at[1] >= '0' && at[1] <= '9') {
+            gk_buf_add(&out, copied, (size_t)(at - size - copied));
+            gk_buf_puts(&out, sources->files[file].name);
+            copied = at;
+        }
+    }
+    gk_buf_puts(&out, copied);
+    return gk_buf_detach(&out);
+}
+
 struct gk_json *gk_emu_places_to_json(const struct gk_emu_sources *sources, const char *message)
 {
     struct {
