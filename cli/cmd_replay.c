@@ -69,13 +69,20 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
     static const uint32_t usual[] = {25, 50, 100, 200, 400};
     int64_t seeds, seed, evals, credit, samples, jobs;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const char *evals_name = gk_options_has(&cli->options, "evals") ? "evals" : "budget";
+    struct gk_budget budget = {.trials = 400};
+    const char *budget_text = gk_options_get(&cli->options, "budget");
+    if (budget_text && gk_options_has(&cli->options, "evals")) {
+        return gk_fail(err, GK_USAGE, "--budget and --evals say the same; give one of them");
+    }
     enum gk_status status = number(cli, "seeds", 100, 1, SEEDS_MAX, &seeds, err);
     if (status == GK_OK) {
         status = number(cli, "seed", 1, 0, INT64_MAX / 2, &seed, err);
     }
     if (status == GK_OK) {
-        status = number(cli, evals_name, 400, 1, EVALS_MAX, &evals, err);
+        status = budget_text ? gk_parse_budget(budget_text, &budget, err) : GK_OK;
+    }
+    if (status == GK_OK) {
+        status = number(cli, "evals", budget.trials, 1, EVALS_MAX, &evals, err);
     }
     if (status == GK_OK) {
         status = number(cli, "credit", 1, 1, 4096, &credit, err);
@@ -97,10 +104,14 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
     grid->samples = (uint32_t)samples;
     grid->jobs = (uint32_t)jobs;
     grid->score = !gk_options_has(&cli->options, "no-score");
+    grid->budget_ns = (double)budget.seconds * 1e9;
+    for (uint32_t part = 1; budget.seconds && part < 16; part *= 2) {
+        grid->columns[grid->column_count++] = part;
+    }
     for (size_t i = 0; i < GK_ARRAY_COUNT(usual) && usual[i] < grid->evals; i++) {
         grid->columns[grid->column_count++] = usual[i];
     }
-    grid->columns[grid->column_count++] = grid->evals;
+    grid->columns[grid->column_count++] = budget.seconds ? 16 : grid->evals;
     return GK_OK;
 }
 

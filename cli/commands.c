@@ -81,8 +81,9 @@ static const struct gk_option replay_options[] = {
     {"space", "FILE", "a recorded space, as if it stood among the operands", true},
     {"seeds", "N", "runs of each strategy on each space (default 100)", false},
     {"seed", "N", "seed of the first run; the others follow (default 1)", false},
-    {"budget", "N", "evaluations that a strategy is told it has (default 400)", false},
-    {"evals", "N", "the same as --budget", false},
+    {"budget", "BUDGET",
+     "what a strategy is told it has: evaluations (default 400), or simulated 30s, 10m, 2h", false},
+    {"evals", "N", "evaluations, the same as --budget N", false},
     {"credit", "N", "configs asked for at once (default 1)", false},
     {"samples", "N", "tell the median of so many recorded samples (default 0: the recorded time)",
      false},
@@ -168,8 +169,8 @@ static const struct gk_command commands[] = {
      "[OP].. --arch A [--gpu G|all] --format header|json|t4 --out DIR",
      "The header compiles alone as C11 and C++17. Beside it: the evidence, the template sources "
      "that\n"
-     "rows use, and checksums. The same picks give the same bytes. t4 writes every trial instead, a "
-     "file\n"
+     "rows use, and checksums. The same picks give the same bytes. t4 writes every trial instead, "
+     "a file\n"
      "for each problem, device and template, as gktune replay and other tuners read them.",
      "  gktune export gemm --arch emu-sm_80 --format header --out out\n"
      "  gktune export gemm --arch sm_90a --format t4 --out trials\n",

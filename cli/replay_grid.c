@@ -29,6 +29,22 @@ void replay_grid_fini(struct replay_grid *grid)
     memset(grid, 0, sizeof *grid);
 }
 
+double replay_column_ns(const struct replay_grid *grid, uint32_t space, uint32_t column)
+{
+    return grid->budget_ns > 0 ? grid->budget_ns * grid->columns[column] / 16
+                               : grid->columns[column] * grid->spaces[space].baseline->mean_cost_ns;
+}
+
+uint32_t replay_column_evals(const struct replay_grid *grid, uint32_t space, uint32_t column)
+{
+    double cost = grid->spaces[space].baseline->mean_cost_ns;
+    if (grid->budget_ns <= 0 || cost <= 0) {
+        return grid->columns[column];
+    }
+    double evals = floor(replay_column_ns(grid, space, column) / cost + 0.5);
+    return (uint32_t)fmin(fmax(evals, 1), UINT32_MAX / 2);
+}
+
 static enum gk_status read_all(int file, const char *path, struct gk_replay_reader *reader,
                                struct gk_err *err)
 {
@@ -96,7 +112,8 @@ struct crew {
 /* Seconds that the tables look at, and that the score needs. */
 static double horizon_ns(const struct replay_grid *grid, const struct replay_space *space)
 {
-    double looked = grid->evals * space->baseline->mean_cost_ns;
+    double looked =
+        grid->budget_ns > 0 ? grid->budget_ns : grid->evals * space->baseline->mean_cost_ns;
     return grid->score ? fmax(looked, space->baseline->cutoff_time_ns) : looked;
 }
 
@@ -110,6 +127,7 @@ static void run_one(struct crew *crew, size_t at)
     struct gk_replay_plan plan = {.seed = grid->seed + at % grid->seeds,
                                   .evals = grid->evals,
                                   .time_ns = horizon_ns(grid, space),
+                                  .budget_ns = grid->budget_ns,
                                   .credit = grid->credit,
                                   .samples = grid->samples,
                                   .hints = space->hints,

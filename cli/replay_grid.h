@@ -33,12 +33,17 @@ struct replay_grid {
     uint64_t seed; /* of the first run */
     uint32_t evals, credit, samples, jobs;
     bool score;                           /* run on to where scores end */
-    uint32_t columns[REPLAY_COLUMNS_MAX]; /* evaluations at which it is looked */
+    double budget_ns;                     /* instead of evals, which is 0 then */
+    uint32_t columns[REPLAY_COLUMNS_MAX]; /* evaluations, or 1/16 of the budget of time */
     uint32_t column_count;
     struct gk_replay_trace *traces; /* space, then strategy, then seed */
 };
 
 void replay_grid_fini(struct replay_grid *grid);
+/* Where a table looks: so many evaluations of the space, and what they cost on average; of a budget
+ * of time, a part of it and how many evaluations that is on average. */
+uint32_t replay_column_evals(const struct replay_grid *grid, uint32_t space, uint32_t column);
+double replay_column_ns(const struct replay_grid *grid, uint32_t space, uint32_t column);
 
 /* Reads a regular file, in pieces. check may be NULL; else it gets what breaks the format's rules.
  */

@@ -75,9 +75,9 @@ static enum gk_status strategy_row(const struct replay_grid *grid, uint32_t numb
     enum gk_status status = GK_OK;
     gk_table_cell(table, "  %s", grid->strategies[strategy]->name);
     for (uint32_t i = 0; status == GK_OK && i < grid->column_count; i++) {
-        uint32_t evals = grid->columns[i];
+        uint32_t evals = replay_column_evals(grid, number, i);
         status = by_time ? gk_replay_at_time(baseline, traces, grid->seeds,
-                                             evals * baseline->mean_cost_ns, &stats, err)
+                                             replay_column_ns(grid, number, i), &stats, err)
                          : gk_replay_at_evals(baseline, traces, grid->seeds, evals, &stats, err);
         stats_cell(table, &stats);
     }
@@ -98,11 +98,11 @@ static enum gk_status print_table(const struct replay_grid *grid, uint32_t numbe
     gk_buf_puts(&head, "  % of best after");
     for (uint32_t i = 0; i < grid->column_count; i++) {
         char time[32];
-        long_time(grid->columns[i] * baseline->mean_cost_ns, time);
+        long_time(replay_column_ns(grid, number, i), time);
         if (by_time) {
             gk_buf_printf(&head, "|>%s", time);
         } else {
-            gk_buf_printf(&head, "|>%u evals", grid->columns[i]);
+            gk_buf_printf(&head, "|>%u evals", replay_column_evals(grid, number, i));
         }
     }
     gk_buf_puts(&head, !by_time && grid->score ? "|>score" : "");
@@ -112,8 +112,9 @@ static enum gk_status print_table(const struct replay_grid *grid, uint32_t numbe
     }
     gk_table_cell(&table, "  random, expected");
     for (uint32_t i = 0; i < grid->column_count; i++) {
-        gk_table_cell(&table, "%.1f      ",
-                      100 * gk_replay_expected_fraction(baseline, grid->columns[i]));
+        gk_table_cell(
+            &table, "%.1f      ",
+            100 * gk_replay_expected_fraction(baseline, replay_column_evals(grid, number, i)));
     }
     if (!by_time && grid->score) {
         gk_table_cell(&table, "0        ");
@@ -192,9 +193,10 @@ static enum gk_status points_json(const struct replay_grid *grid, uint32_t space
     const struct gk_replay_trace *traces = replay_grid_traces(grid, space, strategy);
     for (uint32_t i = 0; i < grid->column_count; i++) {
         struct gk_replay_stats by_evals, by_time;
-        double seconds = grid->columns[i] * baseline->mean_cost_ns * 1e-9;
+        double seconds = replay_column_ns(grid, space, i) * 1e-9;
+        uint32_t evals = replay_column_evals(grid, space, i);
         enum gk_status status =
-            gk_replay_at_evals(baseline, traces, grid->seeds, grid->columns[i], &by_evals, err);
+            gk_replay_at_evals(baseline, traces, grid->seeds, evals, &by_evals, err);
         if (status == GK_OK) {
             status = gk_replay_at_time(baseline, traces, grid->seeds, seconds * 1e9, &by_time, err);
         }
@@ -202,7 +204,7 @@ static enum gk_status points_json(const struct replay_grid *grid, uint32_t space
             return status;
         }
         struct gk_json *point = gk_json_new_object();
-        (void)gk_json_set_int(point, "evals", grid->columns[i]);
+        (void)gk_json_set_int(point, "evals", evals);
         (void)gk_json_set(point, "fraction", stats_json(&by_evals));
         (void)gk_json_set(point, "seconds", gk_json_new_real(seconds));
         (void)gk_json_set(point, "fraction_at_seconds", stats_json(&by_time));
@@ -287,6 +289,7 @@ enum gk_status replay_json(const struct replay_grid *grid, struct gk_json **json
     (void)gk_json_set_int(json, "seeds", grid->seeds);
     (void)gk_json_set_int(json, "seed", (int64_t)grid->seed);
     (void)gk_json_set_int(json, "evals", grid->evals);
+    (void)gk_json_set(json, "budget_seconds", gk_json_new_real(grid->budget_ns * 1e-9));
     (void)gk_json_set_int(json, "credit", grid->credit);
     (void)gk_json_set_int(json, "samples", grid->samples);
     for (uint32_t i = 0; status == GK_OK && i < grid->space_count; i++) {
@@ -295,7 +298,7 @@ enum gk_status replay_json(const struct replay_grid *grid, struct gk_json **json
                        *expected = gk_json_new_array();
         for (uint32_t k = 0; k < grid->column_count; k++) {
             (void)gk_json_push(expected, gk_json_new_real(gk_replay_expected_fraction(
-                                             baseline, grid->columns[k])));
+                                             baseline, replay_column_evals(grid, i, k))));
         }
         (void)gk_json_set(one, "random_expected", expected);
         status = strategies_json(grid, i, strategies, err);

@@ -146,8 +146,9 @@ static void put_axes(const struct panel *panel, struct gk_buf *out)
         put_x_tick(panel, seconds[i] * 1e9, text, out);
     }
     for (uint32_t i = 0; !panel->by_time && i < panel->grid->column_count; i++) {
-        (void)snprintf(text, sizeof text, "%u", panel->grid->columns[i]);
-        put_x_tick(panel, panel->grid->columns[i], text, out);
+        uint32_t evals = replay_column_evals(panel->grid, panel->space, i);
+        (void)snprintf(text, sizeof text, "%u", evals);
+        put_x_tick(panel, evals, text, out);
     }
     for (double n = 1; !panel->by_time && n <= 10; n = n < 2 ? 5 : n * 2) {
         (void)snprintf(text, sizeof text, "%.0f", n);
@@ -206,13 +207,14 @@ static enum gk_status put_panel(const struct replay_grid *grid, uint32_t space, 
                                 struct gk_buf *out, struct gk_err *err)
 {
     double unit = by_time ? grid->spaces[space].baseline->mean_cost_ns : 1;
+    uint32_t evals = replay_column_evals(grid, space, grid->column_count - 1);
     struct panel panel = {.grid = grid,
                           .space = space,
                           .by_time = by_time,
                           .x = LEFT + by_time * (PANEL_W + GAP),
                           .y = TOP + space * ROW + 20,
                           .first = unit,
-                          .last = unit * (grid->evals > 1 ? grid->evals : 2)};
+                          .last = unit * (evals > 1 ? evals : 2)};
     if (panel.first <= 0) { /* the recording has no costs: there is no time to draw over */
         put_text(out, panel.x, panel.y + 20, "start", "no costs were recorded");
         return GK_OK;

@@ -145,6 +145,7 @@ enum gk_status gk_replay_run(const struct gk_recording *recording,
     struct gk_strategy_setup setup = {.space = recording->space,
                                       .seed = plan->seed,
                                       .budget_trials = plan->evals,
+                                      .budget_ns = plan->budget_ns,
                                       .hints = plan->hints,
                                       .hint_count = plan->hint_count};
     bool ended = false;

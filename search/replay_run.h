@@ -16,8 +16,9 @@
 
 struct gk_replay_plan {
     uint64_t seed;
-    uint32_t evals;   /* evaluations at least; also the budget that the strategy is told */
+    uint32_t evals;   /* evaluations at least; not 0: also the budget that the strategy is told */
     double time_ns;   /* simulated time at least */
+    double budget_ns; /* budget of time that the strategy is told; 0: none */
     uint32_t credit;  /* configs asked for at once; 1 and more */
     uint32_t samples; /* 0: the recorded time is told; else the median of so many recorded samples,
                          drawn for each seed and config */

@@ -74,6 +74,11 @@ PY
 replay "$TMP/toy.json" --jobs 3 >"$TMP/plain.txt"
 replay "$TMP/toy.json.gz" --jobs 3 | sed 's/toy\.json\.gz/toy.json/' >"$TMP/gz.txt"
 ok "gzip changes nothing" cmp -s "$TMP/plain.txt" "$TMP/gz.txt"
+mkdir -p "$TMP/data"
+cp "$TMP/toy.json" "$TMP/data/"
+# Expectation, cutoff and score of this file were checked once against sums over whole binomials.
+replay "$TMP/data/toy.json" --strategy exhaustive,random >"$TMP/golden.txt"
+ok "the numbers are those that were worked out before" diff "$SRC/tests/data/replay/toy.txt" "$TMP/golden.txt"
 replay "$TMP/torn.json" --strategy random >"$TMP/torn.txt"
 ok "a torn file says what it lost" grep -q 'dropped: 1 rows that the file ends in; the first in line' "$TMP/torn.txt"
 replay "$TMP/torn.json.gz" --strategy random >"$TMP/torn.txt"
@@ -87,6 +92,9 @@ assert paths.count("curve") == 3 * strategies and paths.count("random") == 3, pa
 PY
 ok "a warm start from the same data begins at the best" grep -Eq '^  random +100.0' "$TMP/out"
 ok "whole files keep their rules" "$BIN/gktune" replay --check "$TMP/toy.json" "$TMP/toy.json.gz" "$TMP/toy.t4.json" >"$TMP/out"
+"$BIN/gktune" replay "$TMP/toy.json" --seeds 3 --budget 2m --strategy random --no-score >"$TMP/out" || bad "a budget of time"
+ok "a budget of time is looked at in halves" grep -Eq 'after +7.5 s +15 s +30 s +60 s +2 min' "$TMP/out"
+refused 'give one of them' "$TMP/toy.json" --budget 2m --evals 3
 refused 'breaks the rules of its format' --check "$TMP/toy.json" "$TMP/torn.json"
 refused "$TMP/none.json" "$TMP/none.json"
 refused 'not a regular file' "$TMP"
