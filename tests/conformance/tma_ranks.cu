@@ -28,9 +28,9 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out,
     for (u32 lap = 0; lap < 2; ++lap) {
         if (t == 0) {
             const i32 at1[1] = {lap ? 968 : -16},
-                      at4[4] = {lap ? 8 : -4, lap ? 4 : 1, 2 - 3 * (i32)lap, 1};
-            const i32 at5[5] = {lap ? 12 : 4, lap ? 2 : 0, 1, lap ? -1 : 2, lap ? 2 : -1};
-            const i32 at[1] = {lap ? 284 : 7};
+                      at4[4] = {lap ? 8 : -8, lap ? 4 : 1, 2 - 3 * (i32)lap, 1};
+            const i32 at5[5] = {lap ? 8 : 8, lap ? 2 : 0, 1, lap ? -1 : 2, lap ? 2 : -1};
+            const i32 at[1] = {lap ? 284 : 8};
             fence_async();
             full.arrive_expect_bytes(256 + 16 * 12 * 2 + 8 * 16 * 2 + 128);
             tma_load(ptx::shared_address(s), one, at1, full);

@@ -18,7 +18,7 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out,
     fence_async_shared();
     __syncthreads();
     if (t == 0) {
-        const i32 a[2] = {56, 20}, b[2] = {-8, -3}, c[3] = {16, 10, 2}, d[3] = {-4, 0, -1};
+        const i32 a[2] = {56, 20}, b[2] = {8, 3}, c[3] = {16, 10, 2}, d[3] = {4, 0, 1};
         tma_store(two, a, ptx::shared_address(s));
         tma_store(two, b, ptx::shared_address(s));
         tma_reduce_add(three, c, ptx::shared_address(s + 512));

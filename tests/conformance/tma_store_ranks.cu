@@ -24,9 +24,8 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out,
     fence_async_shared();
     __syncthreads();
     if (t == 0) {
-        const i32 at1[1] = {-8}, end1[1] = {180}, at4[4] = {12, -1, 2, 2},
-                  at5[5] = {4, 2, -1, 3, 1};
-        const i32 at2[2] = {-4, -2}, end2[2] = {48, 7};
+        const i32 at1[1] = {8}, end1[1] = {180}, at4[4] = {8, 1, 2, 2}, at5[5] = {8, 2, 1, 3, 1};
+        const i32 at2[2] = {8, 2}, end2[2] = {48, 7};
         tma_store(one, at1, ptx::shared_address(s));
         tma_store(one, end1, ptx::shared_address(s));
         tma_store(four, at4, ptx::shared_address(s));

@@ -55,6 +55,9 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out)
                  : "=r"(b[0]), "=r"(b[1])
                  : "r"(at + 1536)
                  : "memory");
+    for (u32 j = 0; j < 8; ++j) {
+        d[j] = -1.5f;
+    }
     asm volatile(
         "wmma.mma.sync.aligned.col.row.m32n8k16.f32.bf16.bf16.f32 {%0, %1, %2, %3, %4, %5, %6, "
         "%7}, "
@@ -77,8 +80,8 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out)
                  : "=r"(b[0]), "=r"(b[1])
                  : "l"(in + 64)
                  : "memory");
-    for (u32 j = 0; j < 8; ++j) {
-        i[j] = (i32)j;
+    for (u32 j = 0; j < 8; ++j) { // which lane holds which sum is the hardware's secret
+        i[j] = 7;
     }
     asm volatile("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32 {%0, %1, %2, %3, %4, %5, "
                  "%6, %7}, {%8, %9}, {%10, %11}, "
