@@ -127,8 +127,12 @@ static enum gk_status give_up_row(struct gk_replay_reader *reader, enum gk_repla
     size_t at = 0;
     bool again = false;
     enum gk_status status = GK_OK;
+    bool more = find_row(reader, &at);
+    if (more && kind == GK_REPLAY_TORN) {
+        kind = GK_REPLAY_UNREADABLE; /* torn is what the file really ends in */
+    }
     replay_drop(&reader->rows, kind, &reader->start);
-    if (find_row(reader, &at)) {
+    if (more) {
         status = rewind_to(reader, at, &again, err);
     }
     reader->state = REPLAY_ROWS;

@@ -322,6 +322,21 @@ static void test_damage(void **state)
     check_damage("{\"results\": [\n", t4, GK_ARRAY_COUNT(t4), "]}");
 }
 
+/* What is said about a place holds also behind text that was read twice. */
+static void test_places(void **state)
+{
+    (void)state;
+    struct gk_recording *recording =
+        read_text(HEAD "\"64,4\": {\"BM\": 64,\n\n\"W\": 4, \"time\": [1,\n" ROW_64_8
+                       ",\n" ROW_128_4 ",\n\"128,8\": {\"BM\": 128}, \"128,16\": {\"BM\"");
+    assert_int_equal(recording->count, 2);
+    assert_int_equal(recording->drops[GK_REPLAY_UNREADABLE].first_line, 9);
+    assert_int_equal(recording->drops[GK_REPLAY_NO_RESULT].first_line, 14);
+    assert_int_equal(recording->drops[GK_REPLAY_TORN].first_line, 14);
+    assert_int_equal(recording->drops[GK_REPLAY_UNREADABLE].first_offset, strlen(HEAD));
+    gk_recording_destroy(recording);
+}
+
 /* ------------------------------------------------------------------ odd spellings */
 
 static void test_spellings(void **state)
@@ -506,13 +521,14 @@ static void test_gzip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cache),       cmocka_unit_test(test_t4),
-        cmocka_unit_test(test_units),       cmocka_unit_test(test_cut_cache),
-        cmocka_unit_test(test_cut_t4),      cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_spellings),   cmocka_unit_test(test_values),
-        cmocka_unit_test(test_many_values), cmocka_unit_test(test_no_header),
-        cmocka_unit_test(test_appended),    cmocka_unit_test(test_neither),
-        cmocka_unit_test(test_long_row),    cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_cache),     cmocka_unit_test(test_t4),
+        cmocka_unit_test(test_units),     cmocka_unit_test(test_cut_cache),
+        cmocka_unit_test(test_cut_t4),    cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_places),    cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_no_header), cmocka_unit_test(test_appended),
+        cmocka_unit_test(test_neither),   cmocka_unit_test(test_long_row),
+        cmocka_unit_test(test_gzip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,13 @@ static void test_samples(void **state)
         assert_int_equal(a.count, b.count);
         assert_memory_equal(a.steps, b.steps, a.count * sizeof a.steps[0]);
         off |= a.steps[a.count - 1].best_ns > recording->best_ns;
+        for (uint32_t i = 0; i < a.count; i++) { /* whatever was told: the recorded times count */
+            bool recorded = false;
+            for (uint32_t k = 0; k < recording->count; k++) {
+                recorded |= recording->rows[k].time_ns == a.steps[i].best_ns;
+            }
+            assert_true(recorded);
+        }
         gk_replay_trace_fini(&a);
         gk_replay_trace_fini(&b);
     }

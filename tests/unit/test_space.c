@@ -246,9 +246,49 @@ static void huge_spaces_are_counted_or_refused(void **state)
     sample_space_fini(&def);
 }
 
+/* Legal is what was listed and nothing else; the def's rules have no part in it. */
+static void a_list_is_a_space(void **state)
+{
+    (void)state;
+    static const uint8_t listed[4][GK_PARAMS_MAX] = {
+        {0, 4, 1, 2}, {1, 0, 0, 0}, {1, 0, 1, 1}, {2, 4, 1, 0}};
+    struct gk_space_def def = {0};
+    struct gk_space *space = NULL;
+    struct gk_err err;
+    uint32_t index = 0;
+    sample_space_add(&def, "small", base, small_params, small_rules);
+    assert_ok(gk_space_create_listed(&def, &listed[0][0], 4, &space, &err), err);
+    assert_int_equal(gk_space_count(space), 4);
+    assert_int_equal(gk_space_raw_count(space), 90);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint8_t digits[GK_PARAMS_MAX];
+        struct gk_config config;
+        gk_space_digits(space, i, digits);
+        assert_memory_equal(digits, listed[i], sizeof digits);
+        assert_true(gk_space_find_digits(space, 0, listed[i], &index));
+        assert_int_equal(index, i);
+        gk_space_config(space, i, &config);
+        assert_ok(gk_space_find(space, &config, &index, &err), err);
+        config.values[2] = 7 - config.values[2]; /* legal by the rules or not: it is not listed */
+        if (i != 1 && i != 2) {
+            assert_int_equal(gk_space_find(space, &config, &index, &err), GK_NOT_FOUND);
+            assert_non_null(strstr(err.text, "not among the 4"));
+        }
+    }
+    gk_space_destroy(space);
+    static const uint8_t twice[2][GK_PARAMS_MAX] = {{1, 0, 0, 1}, {1, 0, 0, 1}};
+    assert_int_equal(gk_space_create_listed(&def, &twice[0][0], 2, &space, &err), GK_INPUT);
+    static const uint8_t beyond[1][GK_PARAMS_MAX] = {{1, 5, 0, 1}};
+    assert_int_equal(gk_space_create_listed(&def, &beyond[0][0], 1, &space, &err), GK_INPUT);
+    assert_non_null(strstr(err.text, "parameter B"));
+    assert_int_equal(gk_space_create_listed(&def, &listed[0][0], 0, &space, &err), GK_INPUT);
+    sample_space_fini(&def);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_is_a_space),
         cmocka_unit_test(the_walk_is_brute_force),
         cmocka_unit_test(a_forest_has_ranges),
         cmocka_unit_test(why_names_rule_values_and_reason),
