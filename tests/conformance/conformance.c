@@ -1,17 +1,23 @@
 /*
  * gk_conformance [--device DEV] [--cases DIR] [--include DIR] [--out FILE] [--against FILE]
- * [CASE]...
+ *                [--table FILE | --same-table FILE] [CASE]...
  *
  * Runs one small kernel an instruction family on a device and writes what it left in memory, a line
  * a case: name, "ok" or how it failed, a hash and all words. Two such files, one of the emulated
- * device and one of a GPU, are compared with --against: each case is equal, or the first differing
- * word and the number of them are shown. Exits with 1 when a case failed or differs.
+ * device and one of a GPU, are compared with --against: each case is equal, differs within what it
+ * says that it may, or the first differing word and the number of them are shown. --table writes
+ * the outcome as Markdown, --same-table demands that a file says exactly that. Exits with 1 when a
+ * case failed, differs, is not in the other file, or the table is another.
  *
  * A case is a file NAME.cu whose first lines are directives:
  *   // case: target=90 grid=1 block=128 cluster=1 smem=0 out=1024      target: the least sm; out:
  * words
  *   // map: in|out TYPE dims=a,b box=c,d [steps=1,2] [swizzle=128] [nan] [offset=BYTES]
- * and whose kernel is k(const unsigned *in, unsigned *out, map ...). `in` holds 16384 mixed words,
+ *   // differs: [ulps=N] [abs=X] [halves=WORDS] REASON
+ * The last one allows for differences: of the first WORDS words each half is a 16-bit float, the
+ * rest are fp32, and each value may be N units of its last place off, or X. The other lines of
+ * comment say what the case is about.
+ * The kernel is k(const unsigned *in, unsigned *out, map ...). `in` holds 16384 mixed words,
  * `out` zeros. Maps are packed: each stride is the extent before it, rounded up to 16 bytes.
  */
 #include <dirent.h>
@@ -29,10 +35,11 @@
 #define CASES_MAX   256u
 #define HEADERS_MAX 64u
 #define SOURCE_MAX  (256u << 10)
+#define TABLE_MAX   (256u << 10)
 #define LINE_MAX_   (OUT_MAX * 8u + 4096u)
 
 struct options {
-    const char *device, *cases, *include, *out, *against;
+    const char *device, *cases, *include, *out, *against, *table, *same_table;
     char **names;
     int name_count;
 };
@@ -44,6 +51,10 @@ struct test_case {
     bool map_of_out[4];
     uint32_t map_offset[4];
     uint32_t map_count;
+    uint32_t ulps, halves; /* of differences that are allowed */
+    double abs;
+    char reason[400]; /* of them; empty: none is */
+    char about[600];
     char *text;
 };
 
@@ -54,7 +65,8 @@ struct bench {
     uint32_t header_count;
     uint64_t in, out;
     FILE *file, *against;
-    uint32_t failed, differ, equal;
+    uint32_t failed, differ, within, equal;
+    struct gk_buf rows; /* of the table */
 };
 
 /* ------------------------------------------------------------------ cases */
@@ -111,10 +123,37 @@ static void read_map(struct test_case *one, const char *line)
     one->map_count++;
 }
 
+/* Allowed differences: "ulps=2 abs=1e-5 halves=384 why". */
+static void read_differs(struct test_case *one, const char *line)
+{
+    const char *abs = strstr(line, " abs="), *why = line + strlen("// differs:");
+
+    one->ulps = number_of(line, " ulps=", 0);
+    one->halves = number_of(line, " halves=", 0);
+    one->abs = abs ? strtod(abs + strlen(" abs="), NULL) : 0;
+    for (;;) { /* the reason begins at the first word that is none of these */
+        why += strspn(why, " ");
+        if (strncmp(why, "ulps=", 5) != 0 && strncmp(why, "abs=", 4) != 0 &&
+            strncmp(why, "halves=", 7) != 0) {
+            break;
+        }
+        why += strcspn(why, " ");
+    }
+    (void)snprintf(one->reason, sizeof(one->reason), "%s", why);
+}
+
+static void add_about(struct test_case *one, const char *line)
+{
+    size_t used = strlen(one->about);
+
+    line += strspn(line, "/ ");
+    (void)snprintf(one->about + used, sizeof(one->about) - used, "%s%.299s", used ? " " : "", line);
+}
+
 static void read_directives(struct test_case *one)
 {
     for (const char *line = one->text; line; line = strchr(line, '\n')) {
-        char copy[300];
+        char copy[400];
 
         line += *line == '\n';
         (void)snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(line, "\n"), line);
@@ -127,7 +166,11 @@ static void read_directives(struct test_case *one)
             one->out_words = number_of(copy, " out=", 32);
         } else if (strncmp(copy, "// map:", 7) == 0) {
             read_map(one, copy);
-        } else if (strncmp(copy, "//", 2) != 0) {
+        } else if (strncmp(copy, "// differs:", 11) == 0) {
+            read_differs(one, copy);
+        } else if (strncmp(copy, "//", 2) == 0) {
+            add_about(one, copy);
+        } else {
             return;
         }
     }
@@ -251,40 +294,93 @@ static const char *other_line(struct bench *bench, const char *name, char *line)
     return NULL;
 }
 
-static void compare(struct bench *bench, const struct test_case *one, const uint32_t *words)
+/* Places of a float among all of its type, in order. */
+static int64_t place_of(uint32_t bits, uint32_t sign)
+{
+    return bits & sign ? -(int64_t)(bits & (sign - 1)) : (int64_t)bits;
+}
+
+static bool near(int64_t a, int64_t b, uint32_t ulps)
+{
+    return (a > b ? a - b : b - a) <= ulps;
+}
+
+/* Whether two words may stand for one another. */
+static bool allowed(const struct test_case *one, uint32_t index, uint32_t x, uint32_t y)
+{
+    float a, b;
+
+    if (!one->reason[0]) {
+        return false;
+    }
+    if (index < one->halves) {
+        return near(place_of(x & 0xffff, 0x8000), place_of(y & 0xffff, 0x8000), one->ulps) &&
+               near(place_of(x >> 16, 0x8000), place_of(y >> 16, 0x8000), one->ulps);
+    }
+    memcpy(&a, &x, sizeof(a));
+    memcpy(&b, &y, sizeof(b));
+    return near(place_of(x, 0x80000000u), place_of(y, 0x80000000u), one->ulps) ||
+           (double)(a > b ? a - b : b - a) <= one->abs;
+}
+
+/* A row of the table and a line for people. */
+static void say(struct bench *bench, const struct test_case *one, const char *outcome,
+                const char *more)
+{
+    (void)printf("%-20s %s%s%s\n", one->name, outcome, *more ? ": " : "", more);
+    gk_buf_printf(&bench->rows, "| `%s` | %s | %u | %s%s%s |\n", one->name, one->about,
+                  one->out_words, outcome, *more ? ": " : "", more);
+}
+
+/* The words of this case in the other file; false if they are not there. */
+static bool other_words(struct bench *bench, const struct test_case *one, uint32_t *out)
 {
     char *line = malloc(LINE_MAX_);
     const char *other = line ? other_line(bench, one->name, line) : NULL;
-    uint32_t differ = 0, first = 0, theirs = 0;
     const char *hex = other ? strrchr(other, ' ') : NULL;
+    bool found = hex && strlen(hex) >= 1 + one->out_words * 8u;
 
-    if (!hex || strlen(hex) < 1 + one->out_words * 8u) {
-        (void)printf("%-16s not in the other file\n", one->name);
+    for (uint32_t i = 0; found && i < one->out_words; i++) {
+        char word[9] = {0};
+
+        memcpy(word, hex + 1 + i * 8u, 8);
+        out[i] = (uint32_t)strtoul(word, NULL, 16);
+    }
+    free(line);
+    return found;
+}
+
+static void compare(struct bench *bench, const struct test_case *one, const uint32_t *words)
+{
+    static uint32_t theirs[OUT_MAX];
+    uint32_t differ = 0, forbidden = 0, first = 0;
+    char text[500];
+
+    if (!other_words(bench, one, theirs)) {
         bench->differ++;
-        free(line);
+        say(bench, one, "not recorded", "");
         return;
     }
     for (uint32_t i = 0; i < one->out_words; i++) {
-        char word[9] = {0};
-        uint32_t value;
+        bool bad = words[i] != theirs[i] && !allowed(one, i, words[i], theirs[i]);
 
-        memcpy(word, hex + 1 + i * 8u, 8);
-        value = (uint32_t)strtoul(word, NULL, 16);
-        if (value != words[i]) {
-            first = differ ? first : i;
-            theirs = differ ? theirs : value;
-            differ++;
-        }
+        differ += words[i] != theirs[i];
+        first = bad && !forbidden ? i : first;
+        forbidden += bad;
     }
-    if (differ) {
-        (void)printf("%-16s DIFFERS in %u of %u words, first word %u: %08x here, %08x there\n",
-                     one->name, differ, one->out_words, first, words[first], theirs);
+    if (forbidden) {
+        (void)snprintf(text, sizeof(text), "%u words, first word %u: %08x here, %08x there",
+                       forbidden, first, words[first], theirs[first]);
         bench->differ++;
+        say(bench, one, "DIFFERS", text);
+    } else if (differ) {
+        (void)snprintf(text, sizeof(text), "%u words: %s", differ, one->reason);
+        bench->within++;
+        say(bench, one, "explained", text);
     } else {
-        (void)printf("%-16s equal (%u words)\n", one->name, one->out_words);
         bench->equal++;
+        say(bench, one, "equal", "");
     }
-    free(line);
 }
 
 static void show(struct bench *bench, const struct test_case *one, enum gk_status status,
@@ -294,7 +390,7 @@ static void show(struct bench *bench, const struct test_case *one, enum gk_statu
 
     if (status != GK_OK) {
         bench->failed++;
-        (void)printf("%-16s FAILED: %s\n", one->name, err->text);
+        say(bench, one, "FAILED", err->text);
         (void)fprintf(bench->file, "%s failed %.600s\n", one->name, err->text);
         return;
     }
@@ -309,7 +405,7 @@ static void show(struct bench *bench, const struct test_case *one, enum gk_statu
     if (bench->against) {
         compare(bench, one, words);
     } else {
-        (void)printf("%-16s ok %016" PRIx64 "\n", one->name, hash);
+        (void)printf("%-20s ok %016" PRIx64 "\n", one->name, hash);
     }
 }
 
@@ -329,7 +425,7 @@ static void run_case(struct bench *bench, const char *folder, const char *file)
     if (status == GK_OK) {
         read_directives(&one);
         if (one.target > (uint32_t)bench->device->props.sm) {
-            (void)printf("%-16s skipped: needs sm_%u\n", one.name, one.target);
+            (void)printf("%-20s skipped: needs sm_%u\n", one.name, one.target);
             free(one.text);
             return;
         }
@@ -412,6 +508,63 @@ static enum gk_status run_all(struct bench *bench, const struct options *options
     return status;
 }
 
+static void write_table(const struct bench *bench, struct gk_buf *out)
+{
+    gk_buf_puts(
+        out,
+        "# The emulated device beside a GPU\n\n"
+        "One small kernel an instruction family (`tests/conformance`), run on the emulated "
+        "`sm_90a` "
+        "and on an H200, all\n"
+        "words of output compared bit for bit. The GPU's are in `tests/conformance/recorded.txt`, "
+        "written there by\n"
+        "`gk_conformance --device cuda:0 --out recorded.txt`; the test `conformance` compares with "
+        "them in every run, and\n"
+        "fails if this table is not what it found. It is written by\n"
+        "`gk_conformance --against tests/conformance/recorded.txt --table "
+        "docs/results/emu-conformance.md`.\n\n");
+    gk_buf_printf(out,
+                  "%u cases are equal, %u differ for a reason given here, %u differ or failed "
+                  "without one.\n\n"
+                  "| case | what it does | words | outcome |\n| --- | --- | --- | --- |\n",
+                  bench->equal, bench->within, bench->differ + bench->failed);
+    gk_buf_puts(out, gk_buf_text(&bench->rows));
+}
+
+/* Writes the table, or compares it with the file that should hold it. */
+static enum gk_status tables(const struct bench *bench, const struct options *options,
+                             struct gk_err *err)
+{
+    struct gk_buf text = {0};
+    char *kept = NULL;
+    size_t size = 0;
+    enum gk_status status = GK_OK;
+
+    write_table(bench, &text);
+    if (options->table) {
+        FILE *file = fopen(options->table, "wb");
+
+        if (!file || fputs(gk_buf_text(&text), file) < 0) {
+            status = gk_fail(err, GK_IO, "'%s' cannot be written", options->table);
+        }
+        if (file && fclose(file) != 0 && status == GK_OK) {
+            status = gk_fail(err, GK_IO, "'%s' is not written", options->table);
+        }
+    }
+    if (options->same_table) {
+        status = gk_file_load(options->same_table, TABLE_MAX, &kept, &size, err);
+        if (status == GK_OK && strcmp(kept, gk_buf_text(&text)) != 0) {
+            status = gk_fail(err, GK_INPUT,
+                             "'%s' is not what this run found: write it anew with "
+                             "--table",
+                             options->same_table);
+        }
+    }
+    free(kept);
+    gk_buf_fini(&text);
+    return status;
+}
+
 static enum gk_status prepare(struct bench *bench, const struct options *options,
                               struct gk_err *err)
 {
@@ -447,6 +600,7 @@ static void finish(struct bench *bench)
     if (bench->against) {
         (void)fclose(bench->against);
     }
+    gk_buf_fini(&bench->rows);
     gk_compiler_close(bench->compiler);
     gk_device_close(bench->device);
     for (uint32_t i = 0; i < bench->header_count; i++) {
@@ -466,12 +620,14 @@ int main(int argc, char **argv)
     enum gk_status status;
 
     for (int i = 1; i < argc; i++) {
-        const char **to = strcmp(argv[i], "--device") == 0    ? &options.device
-                          : strcmp(argv[i], "--cases") == 0   ? &options.cases
-                          : strcmp(argv[i], "--include") == 0 ? &options.include
-                          : strcmp(argv[i], "--out") == 0     ? &options.out
-                          : strcmp(argv[i], "--against") == 0 ? &options.against
-                                                              : NULL;
+        const char **to = strcmp(argv[i], "--device") == 0       ? &options.device
+                          : strcmp(argv[i], "--cases") == 0      ? &options.cases
+                          : strcmp(argv[i], "--include") == 0    ? &options.include
+                          : strcmp(argv[i], "--out") == 0        ? &options.out
+                          : strcmp(argv[i], "--against") == 0    ? &options.against
+                          : strcmp(argv[i], "--table") == 0      ? &options.table
+                          : strcmp(argv[i], "--same-table") == 0 ? &options.same_table
+                                                                 : NULL;
 
         if (to && i + 1 < argc) {
             *to = argv[++i];
@@ -482,17 +638,19 @@ int main(int argc, char **argv)
         } else {
             (void)fprintf(stderr,
                           "gk_conformance: '%s': --device, --cases, --include, --out, "
-                          "--against with a value, then names of cases\n",
+                          "--against, --table, --same-table with a value, then names of cases\n",
                           argv[i]);
             return 2;
         }
     }
     status = prepare(&bench, &options, &err);
     status = status == GK_OK ? run_all(&bench, &options, &err) : status;
+    status = status == GK_OK ? tables(&bench, &options, &err) : status;
     if (status != GK_OK) {
         (void)fprintf(stderr, "gk_conformance: %s\n", err.text);
     } else if (bench.against) {
-        (void)printf("%u equal, %u differ, %u failed\n", bench.equal, bench.differ, bench.failed);
+        (void)printf("conformance: %u equal, %u explained, %u differ, %u failed\n", bench.equal,
+                     bench.within, bench.differ, bench.failed);
     }
     finish(&bench);
     return status == GK_MISSING || status == GK_UNSUPPORTED       ? 77
