@@ -278,6 +278,7 @@ enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err)
     if (!grid) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
+    grid->cli = cli;
     enum gk_status status = read_strategies(cli, grid, err);
     if (status == GK_OK) {
         status = read_numbers(cli, grid, err);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -102,8 +103,9 @@ out:
 
 struct crew {
     struct replay_grid *grid;
-    atomic_size_t next;
+    atomic_size_t next, done;
     atomic_bool failed;
+    pthread_t caller;     /* shows progress */
     pthread_mutex_t lock; /* of what follows */
     size_t failed_at;     /* the first in order of those that failed */
     struct gk_err err;
@@ -145,18 +147,35 @@ static void run_one(struct crew *crew, size_t at)
     }
 }
 
+/* A line that is written over, a few times a second; nothing where stderr is no terminal. */
+static void show_progress(const struct crew *crew, size_t runs, uint64_t *shown_ns)
+{
+    const struct gk_cli *cli = crew->grid->cli;
+    uint64_t now = cli->progress_tty ? cli->clock.monotonic_ns(cli->clock.context) : 0;
+    if (cli->progress_tty && now - *shown_ns > UINT64_C(200000000)) {
+        *shown_ns = now;
+        (void)fprintf(stderr, "\r%zu of %zu runs\033[K", atomic_load(&crew->done), runs);
+        (void)fflush(stderr);
+    }
+}
+
 /* Runs are begun in order, so that all before one that failed are done when the crew ends. */
 static void *work(void *context)
 {
     struct crew *crew = context;
     const struct replay_grid *grid = crew->grid;
     size_t runs = (size_t)grid->space_count * grid->strategy_count * grid->seeds;
+    uint64_t shown_ns = 0;
     while (!atomic_load(&crew->failed)) {
         size_t at = atomic_fetch_add(&crew->next, 1);
         if (at >= runs) {
             break;
         }
         run_one(crew, at);
+        atomic_fetch_add(&crew->done, 1);
+        if (pthread_equal(pthread_self(), crew->caller)) {
+            show_progress(crew, runs, &shown_ns);
+        }
     }
     return NULL;
 }
@@ -164,7 +183,7 @@ static void *work(void *context)
 enum gk_status replay_grid_run(struct replay_grid *grid, struct gk_err *err)
 {
     size_t runs = (size_t)grid->space_count * grid->strategy_count * grid->seeds;
-    struct crew crew = {.grid = grid, .failed_at = SIZE_MAX};
+    struct crew crew = {.grid = grid, .failed_at = SIZE_MAX, .caller = pthread_self()};
     uint32_t started = 0;
     pthread_t *threads = calloc(grid->jobs, sizeof threads[0]);
     grid->traces = calloc(runs, sizeof grid->traces[0]);
@@ -182,6 +201,9 @@ enum gk_status replay_grid_run(struct replay_grid *grid, struct gk_err *err)
     }
     (void)pthread_mutex_destroy(&crew.lock);
     free(threads);
+    if (grid->cli->progress_tty) {
+        (void)fputs("\r\033[K", stderr);
+    }
     if (crew.failed_at != SIZE_MAX) {
         return gk_fail(err, crew.err.status, "%s", crew.err.text);
     }

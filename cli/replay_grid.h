@@ -25,6 +25,7 @@ struct replay_space {
 };
 
 struct replay_grid {
+    const struct gk_cli *cli; /* of the terminal that progress is shown on */
     struct replay_space spaces[REPLAY_SPACES_MAX];
     uint32_t space_count;
     const struct gk_strategy_ops *strategies[REPLAY_STRATEGIES_MAX];

@@ -215,10 +215,6 @@ static enum gk_status put_panel(const struct replay_grid *grid, uint32_t space, 
                           .y = TOP + space * ROW + 20,
                           .first = unit,
                           .last = unit * (evals > 1 ? evals : 2)};
-    if (panel.first <= 0) { /* the recording has no costs: there is no time to draw over */
-        put_text(out, panel.x, panel.y + 20, "start", "no costs were recorded");
-        return GK_OK;
-    }
     choose_low(&panel);
     gk_buf_printf(out,
                   "<clipPath id=\"p%u%c\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "

@@ -42,6 +42,7 @@ const char *gk_replay_oddity_text(enum gk_replay_oddity oddity)
         "misspelt units of time",
         "unknown units of time, taken as milliseconds",
         "parameters that only the row's key tells",
+        "no row has a cost: each counts as a second; rows",
     };
     return (uint32_t)oddity < GK_REPLAY_ODDITIES ? texts[oddity] : "?";
 }

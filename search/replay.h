@@ -65,6 +65,7 @@ enum gk_replay_oddity {
     GK_REPLAY_UNIT,        /* a misspelt unit */
     GK_REPLAY_UNIT_OTHER,  /* an unknown unit: taken as milliseconds */
     GK_REPLAY_KEY_CONFIG,  /* a parameter that only the row's key tells */
+    GK_REPLAY_NO_COST,     /* no row says what it cost: each counts as a second */
     GK_REPLAY_ODDITIES
 };
 const char *gk_replay_oddity_text(enum gk_replay_oddity oddity);

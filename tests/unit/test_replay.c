@@ -452,6 +452,21 @@ static void test_neither(void **state)
     read_fails(HEAD "\"64,4\": {\"BM\": }" TAIL, "1 rows that are not JSON, the first in line 9");
 }
 
+/* Without any cost time would stand still: each config takes a second then. */
+static void test_no_cost(void **state)
+{
+    (void)state;
+    struct gk_recording *recording =
+        read_text("{\"results\": [{\"configuration\": {\"A\": 1}, \"measurements\": [{\"name\": "
+                  "\"time\", \"value\": 5}]}, {\"configuration\": {\"A\": 2}, \"invalidity\": "
+                  "\"compile\"}]}");
+    assert_int_equal(recording->count, 2);
+    assert_int_equal(recording->oddities[GK_REPLAY_NO_COST], 2);
+    assert_near(gk_replay_cost_ns(&recording->rows[0]), 1e9, 0);
+    assert_near(recording->mean_cost_ns, 1e9, 0);
+    gk_recording_destroy(recording);
+}
+
 /* A row that never ends is dropped without keeping it; what follows is read. */
 static void test_long_row(void **state)
 {
@@ -527,8 +542,8 @@ int main(void)
         cmocka_unit_test(test_places),    cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_values),    cmocka_unit_test(test_many_values),
         cmocka_unit_test(test_no_header), cmocka_unit_test(test_appended),
-        cmocka_unit_test(test_neither),   cmocka_unit_test(test_long_row),
-        cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_neither),   cmocka_unit_test(test_no_cost),
+        cmocka_unit_test(test_long_row),  cmocka_unit_test(test_gzip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
