@@ -4,10 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#define STARTS_USUAL 8 /* of a tree */
+#define STARTS_USUAL 6 /* of a tree */
 #define STARTS_MIN   2
-#define STARTS_SHARE 4  /* all trees' starts take at most one trial in so many of the budget */
-#define START_DRAWN  12 /* candidates for each start: the one farthest from all others is taken */
+#define STARTS_SHARE 4 /* all trees' starts take at most one trial in so many of the budget */
 #define POOL_MIN     64
 #define COST_POWER   0.0
 #define BEST_MAX     16
@@ -120,23 +119,14 @@ bool guide_start(struct guide *guide, uint32_t *index_out)
         return false;
     }
     struct model *model = guide->models[tree];
-    double farthest = INFINITY;
-    bool found = false;
-    for (uint32_t tries = 0, seen = 0; tries < model->count && seen < START_DRAWN; tries++) {
-        uint32_t index = model->first + permute_at(&model->draw, guide->draw_at[tree]);
+    for (uint32_t tries = 0; tries < model->count; tries++) {
+        *index_out = model->first + permute_at(&model->draw, guide->draw_at[tree]);
         guide->draw_at[tree] = (guide->draw_at[tree] + 1) % model->count;
-        if (strategy_is_used(guide->base, index)) {
-            continue;
+        if (!strategy_is_used(guide->base, *index_out)) {
+            return true;
         }
-        double nearest = model_nearest(model, index);
-        if (!found || nearest < farthest) {
-            farthest = nearest;
-            *index_out = index;
-            found = true;
-        }
-        seen++;
     }
-    return found;
+    return false;
 }
 
 bool guide_pick(struct guide *guide, uint32_t *index_out)

@@ -10,8 +10,9 @@
 
 #include "search/model.h"
 
-#define GUIDE_STARTS_MAX 32 /* configs of a tree that are asked for before its model is believed   \
-                             */
+#define GUIDE_STARTS_MAX                                                                           \
+    32 /* configs of a tree that are asked for before its model is believed                        \
+        */
 
 struct guide {
     struct gk_strategy *base; /* borrowed */
@@ -34,7 +35,8 @@ enum gk_status guide_prepare(struct guide *guide, uint32_t n, struct gk_err *err
 void guide_expect(struct guide *guide, uint32_t index);
 void guide_tell(struct guide *guide, const struct gk_tell *tell);
 
-/* A config to begin with, far from those before it; false when all trees have theirs. Not taken. */
+/* A config to begin with, at random; false when all trees have theirs. Not taken. Rejected: configs
+ * far from each other, which are those at the edges of the space, where little is good. */
 bool guide_start(struct guide *guide, uint32_t *index_out);
 /* The candidate of the greatest expected gain; false when no model has one in view. Not taken. */
 bool guide_pick(struct guide *guide, uint32_t *index_out);

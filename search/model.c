@@ -16,20 +16,18 @@
 #define FIT_TRIES     24
 #define FIT_TRIES_BIG 2   /* once not all results are points: the scales are known by then */
 #define CLIP          1.0 /* of the way from best to median: what is slower than that ... */
-#define CLIP_SLOPE    0.1 /* ... counts only a tenth more, since how slow slow ones are is no matter \
-                           */
-#define LEFT_MIN      1e-6
-#define TRUST_FIRST   0.5 /* weight of the overall share of failures, in like configs */
-#define FAIL_CERTAIN  0.98
-#define DRAWN_BASE    32 /* candidates drawn at random for an ask, and for each config of it */
-#define DRAWN_EACH    3
-#define DRAWN_MAX     128
-#define CENTRES       3 /* the best whose neighbours are brought into view */
-#define SAMPLES_WHOLE 4 /* samples of a whole measurement */
+#define CLIP_SLOPE    0.3 /* ... counts in part, since how slow slow ones are matters little */
+#define LEFT_MIN     1e-6
+#define TRUST_FIRST  0.5 /* weight of the overall share of failures, in like configs */
+#define FAIL_CERTAIN 0.98
+#define DRAWN_BASE   32 /* candidates drawn at random for an ask, and for each config of it */
+#define DRAWN_EACH   3
+#define DRAWN_MAX    128
+#define CENTRES      3 /* the best whose neighbours are brought into view */
 
-/* ------------------------------------------------------------------ life cycle */
+    /* ------------------------------------------------------------------ life cycle */
 
-static bool in_pool(const struct model *model, uint32_t index)
+    static bool in_pool(const struct model *model, uint32_t index)
 {
     uint32_t at = index - model->first;
     return model->in_pool[at / 8] >> at % 8 & 1;
@@ -453,7 +451,7 @@ void model_tell(struct model *model, const struct gk_tell *tell)
     }
     make_point(model, tell->index, &point);
     model->is_stale = true;
-    if (!tell->ok) {
+    if (!strategy_is_time(tell)) {
         model->failed[model->failed_count++ % MODEL_FAILED_MAX] = tell->index;
         if (at != UINT32_MAX) {
             model->state[at] = MODEL_FAILED;
@@ -461,12 +459,13 @@ void model_tell(struct model *model, const struct gk_tell *tell)
         tell_chances(model, &point, false);
         return;
     }
-    struct model_result result = {.index = tell->index,
-                                  .log_ns = (float)log(fmax(tell->time_ns, 1e-3)),
-                                  .log_cost = (float)log(fmax(tell->cost_ns, 1)),
-                                  .weight = !tell->samples || tell->samples >= SAMPLES_WHOLE
-                                                ? 1
-                                                : (float)SAMPLES_WHOLE / (float)tell->samples};
+    struct model_result result = {
+        .index = tell->index,
+        .log_ns = (float)log(tell->time_ns),
+        .log_cost = tell->cost_ns > 1 && isfinite(tell->cost_ns) ? (float)log(tell->cost_ns) : 0,
+        .weight = !tell->samples || tell->samples >= STRATEGY_SAMPLES
+                      ? 1
+                      : (float)STRATEGY_SAMPLES / (float)tell->samples};
     model->failed_memory |= !add_result(model, &result);
     if (at != UINT32_MAX) {
         set_point(model, at, &result);
@@ -754,15 +753,4 @@ enum gk_status model_prepare(struct model *model, uint32_t n, const struct model
         view_more(model, n, aim);
     }
     return GK_OK;
-}
-
-double model_nearest(const struct model *model, uint32_t index)
-{
-    struct gauss_point point;
-    double nearest = 0;
-    make_point(model, index, &point);
-    for (uint32_t i = 0; i < model->gauss.count; i++) {
-        nearest = fmax(nearest, gauss_likeness(&model->gauss, &point, &model->points[i]));
-    }
-    return nearest;
 }

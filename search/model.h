@@ -101,7 +101,5 @@ bool model_pick_of(struct model *model, const struct model_aim *aim, const uint3
  * their times; returns how many. */
 uint32_t model_best(const struct model *model, uint32_t max, uint32_t *indices_out,
                     double *values_out);
-/* Likeness to the most alike config that was given out or told, 0 .. 1. */
-double model_nearest(const struct model *model, uint32_t index);
 
 #endif

@@ -7,11 +7,13 @@
 
 #include "search/strategy_base.h"
 
-#define PRIOR_SURVEY 256 /* configs whose prior is looked at to know its scale */
+#define SHORT_DOUBT  0.02 /* spread of a single sample: half of recorded configs have less */
+#define PRIOR_SURVEY 256  /* configs whose prior is looked at to know its scale */
 
 static const struct gk_strategy_ops *const strategies[] = {
     &strategy_local, /* the default */
-    &strategy_random, &strategy_exhaustive, &strategy_surrogate, &strategy_portfolio,
+    &strategy_random, &strategy_exhaustive, &strategy_multistart,
+    &strategy_evolve, &strategy_surrogate,  &strategy_portfolio,
 };
 
 const struct gk_strategy_ops *gk_strategy_at(uint32_t index)
@@ -85,6 +87,19 @@ enum gk_status strategy_init(struct gk_strategy *base, const struct gk_strategy_
         survey_prior(base, i);
     }
     return GK_OK;
+}
+
+bool strategy_is_time(const struct gk_tell *tell)
+{
+    return tell->ok && tell->time_ns > 0 && isfinite(tell->time_ns);
+}
+
+double strategy_time(const struct gk_tell *tell)
+{
+    if (!tell->samples || tell->samples >= STRATEGY_SAMPLES) {
+        return tell->time_ns;
+    }
+    return tell->time_ns * (1 + SHORT_DOUBT / sqrt(tell->samples));
 }
 
 void strategy_extras(const struct gk_strategy *base, uint32_t tree, uint32_t index,

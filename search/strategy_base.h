@@ -39,6 +39,12 @@ bool strategy_take(struct gk_strategy *base, uint32_t index);
 /* The next hint that is not used, taken; false when there is none. */
 bool strategy_next_hint(struct gk_strategy *base, uint32_t *index_out);
 
+/* Whether a tell carries a time at all; what it is to be taken for when nothing else is known: a
+ * time of few samples is lengthened a little, so that luck does not look like a better config. */
+bool strategy_is_time(const struct gk_tell *tell);
+double strategy_time(const struct gk_tell *tell);
+#define STRATEGY_SAMPLES 4 /* of a whole measurement */
+
 /* What is known of a config before anything was measured: extras[0] what the analytic prior says,
  * standardised in its tree, extras[1] how near it is to a hint; 0: nothing. */
 #define STRATEGY_EXTRAS 2
@@ -65,6 +71,6 @@ bool strategy_draw_peek(struct strategy_draw *draw, const struct gk_strategy *ba
                         uint32_t *index_out);
 
 extern const struct gk_strategy_ops strategy_exhaustive, strategy_random, strategy_local,
-    strategy_surrogate, strategy_portfolio;
+    strategy_multistart, strategy_evolve, strategy_surrogate, strategy_portfolio;
 
 #endif

@@ -5,8 +5,9 @@
  * Each tree has CLIMBS climbs that take turns, so that one bad valley does not hold the whole
  * batch. A climb proposes the neighbours of its centre, steps of one value first, then any other
  * value of one parameter; the first that turns out better becomes the centre. When a climb has
- * nothing left to propose it starts again: from the best result that was never a centre, from a
- * kick (two or three parameters of a good config drawn anew), or from a point drawn at random. A
+ * nothing left to propose, two steps along a constraint that ties parameters tried last, it starts
+ * again: from the best result that was never a centre, from a kick (two or three parameters of a
+ * good config drawn anew), or from a point drawn at random; `multistart` always from the last. A
  * failed config is no centre and no improvement, and says nothing about its neighbours. Rejected:
  * waiting until all neighbours are told before moving, which idles workers; and simulated
  * annealing, whose schedule has to know the budget.
@@ -18,10 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search/neighbours.h"
 #include "search/strategy_base.h"
 
 #define CLIMBS            2
-#define NEIGHBOURS_MAX    (GK_PARAMS_MAX * (GK_PARAM_VALUES_MAX - 1))
+#define RINGS             3
 #define SAMPLE_MIN        4
 #define SAMPLE_MAX        24
 #define SAMPLE_UNBOUNDED  16   /* when no budget of trials is known */
@@ -46,9 +48,9 @@ struct climb {
     enum climb_state state;
     uint32_t centre; /* WAITING: the start that was asked for; GOING: the config climbed from */
     double centre_ns;
-    uint32_t ring; /* 0: steps of one value, 1: other values */
+    uint32_t ring; /* 0: steps of one value, 1: other values, 2: two steps along a constraint */
     uint32_t at, count;
-    uint32_t neighbours[NEIGHBOURS_MAX]; /* of this ring, shuffled */
+    uint32_t neighbours[NEIGHBOURS_LIST_MAX]; /* of this ring, shuffled */
 };
 
 struct tree {
@@ -68,8 +70,9 @@ struct tree {
 struct local_search {
     struct gk_strategy base;
     struct gk_prng prng;
-    uint8_t *parent; /* by index: the climb that asked for it, or PARENT_TOLD */
-    bool failed;     /* a tell found no memory: the next ask says so */
+    bool from_anywhere; /* multistart: a climb begins at random and nowhere else */
+    uint8_t *parent;    /* by index: the climb that asked for it, or PARENT_TOLD */
+    bool failed;        /* a tell found no memory: the next ask says so */
     uint32_t tree_count;
     struct tree trees[GK_TREES_MAX];
 };
@@ -144,24 +147,11 @@ static void shuffle(struct gk_prng *prng, uint32_t *items, uint32_t count)
 /* Lists the legal neighbours of the centre in the climb's ring. */
 static void list_neighbours(struct local_search *self, uint32_t number, struct climb *climb)
 {
-    const struct gk_tree *def = &gk_space_def_of(self->base.space)->trees[number];
-    uint8_t digits[GK_PARAMS_MAX];
-    gk_space_digits(self->base.space, climb->centre, digits);
+    static const enum neighbourhood rings[RINGS] = {NEIGHBOURS_ADJACENT, NEIGHBOURS_OTHER,
+                                                    NEIGHBOURS_ALONG};
     climb->at = 0;
-    climb->count = 0;
-    for (uint32_t i = 0; i < def->param_count; i++) {
-        uint8_t own = digits[i];
-        for (uint32_t value = 0; value < def->params[i].value_count; value++) {
-            bool is_step = value + 1 == own || value == own + 1u;
-            digits[i] = (uint8_t)value;
-            if (value != own && is_step == (climb->ring == 0) &&
-                gk_space_find_digits(self->base.space, number, digits,
-                                     &climb->neighbours[climb->count])) {
-                climb->count++;
-            }
-        }
-        digits[i] = own;
-    }
+    climb->count = neighbours_list(self->base.space, number, climb->centre, rings[climb->ring],
+                                   climb->neighbours);
     shuffle(&self->prng, climb->neighbours, climb->count);
 }
 
@@ -232,7 +222,7 @@ static uint32_t draw_elite(struct local_search *self, const struct tree *tree)
 static uint32_t ask_start(struct local_search *self, uint32_t number, struct climb *climb)
 {
     struct tree *tree = &self->trees[number];
-    uint32_t index = 0, kind = tree->restarts % 4;
+    uint32_t index = 0, kind = self->from_anywhere ? 3 : tree->restarts % 4;
     bool found = false;
     if (tree->result_count && kind != 3) {
         uint32_t from = kind == 2 ? draw_elite(self, tree) : tree->results[tree->best].index;
@@ -260,11 +250,11 @@ static bool next_neighbour(struct local_search *self, uint32_t number, struct cl
                 return true;
             }
         }
-        if (climb->ring == 1) {
+        if (climb->ring == RINGS - 1) {
             climb->state = CLIMB_IDLE;
             return false;
         }
-        climb->ring = 1;
+        climb->ring++;
         list_neighbours(self, number, climb);
     }
 }
@@ -282,9 +272,9 @@ static bool climb_next(struct local_search *self, uint32_t number, struct climb 
             return true;
         }
         bool at_first = tree->restarts < CLIMBS; /* first from the sample, whatever its spread */
-        struct result *start = at_first || tree->restarts % 4 == 0
-                                   ? best_unclimbed(tree, at_first ? INFINITY : ELITE_RATIO)
-                                   : NULL;
+        bool at_result = at_first || (tree->restarts % 4 == 0 && !self->from_anywhere);
+        struct result *start =
+            at_result ? best_unclimbed(tree, at_first ? INFINITY : ELITE_RATIO) : NULL;
         if (!start) {
             *index_out = ask_start(self, number, climb);
             return true;
@@ -382,8 +372,8 @@ static struct result *add_result(struct local_search *self, struct tree *tree,
         tree->result_capacity = capacity;
     }
     struct result *result = &tree->results[tree->result_count];
-    *result = (struct result){.index = tell->index, .time_ns = tell->time_ns};
-    if (!tree->result_count || tell->time_ns < tree->results[tree->best].time_ns) {
+    *result = (struct result){.index = tell->index, .time_ns = strategy_time(tell)};
+    if (!tree->result_count || result->time_ns < tree->results[tree->best].time_ns) {
         tree->best = tree->result_count;
     }
     tree->result_count++;
@@ -403,14 +393,14 @@ static void local_tell(struct gk_strategy *base, const struct gk_tell *tell)
     struct tree *tree = &self->trees[number];
     struct climb *climb = parent == PARENT_NONE ? NULL : &tree->climbs[parent - 1];
     bool is_start = climb && climb->state == CLIMB_WAITING && climb->centre == tell->index;
-    if (!tell->ok || !(tell->time_ns > 0) || !isfinite(tell->time_ns)) {
+    if (!strategy_is_time(tell)) {
         if (is_start) {
             climb->state = CLIMB_IDLE;
         }
         return;
     }
     struct result *result = add_result(self, tree, tell);
-    bool is_better = climb && climb->state == CLIMB_GOING && tell->time_ns < climb->centre_ns;
+    bool is_better = climb && climb->state == CLIMB_GOING && strategy_time(tell) < climb->centre_ns;
     if (result && (is_start || is_better)) {
         set_centre(self, number, climb, result);
     }
@@ -432,12 +422,12 @@ static void local_destroy(struct gk_strategy *base)
     free(self);
 }
 
-static enum gk_status local_create(const struct gk_strategy_setup *setup,
-                                   struct gk_strategy **self_out, struct gk_err *err)
+static enum gk_status create(const struct gk_strategy_setup *setup, bool from_anywhere,
+                             struct gk_strategy **self_out, struct gk_err *err)
 {
     struct local_search *self = calloc(1, sizeof *self);
     if (!self) {
-        return gk_fail(err, GK_NOMEM, "no memory for strategy local");
+        return gk_fail(err, GK_NOMEM, "no memory for a local search");
     }
     enum gk_status status = strategy_init(&self->base, setup, err);
     if (status != GK_OK) {
@@ -450,6 +440,7 @@ static enum gk_status local_create(const struct gk_strategy_setup *setup,
         local_destroy(&self->base);
         return status;
     }
+    self->from_anywhere = from_anywhere;
     gk_prng_init(&self->prng, setup->seed, 1);
     self->tree_count = gk_space_tree_count(setup->space);
     for (uint32_t i = 0; i < self->tree_count; i++) {
@@ -462,11 +453,33 @@ static enum gk_status local_create(const struct gk_strategy_setup *setup,
     return GK_OK;
 }
 
+static enum gk_status local_create(const struct gk_strategy_setup *setup,
+                                   struct gk_strategy **self_out, struct gk_err *err)
+{
+    return create(setup, false, self_out, err);
+}
+
+static enum gk_status multistart_create(const struct gk_strategy_setup *setup,
+                                        struct gk_strategy **self_out, struct gk_err *err)
+{
+    return create(setup, true, self_out, err);
+}
+
 const struct gk_strategy_ops strategy_local = {
     .name = "local",
-    .doc = "local search from many starts in each template's configs",
-    .version = 1,
+    .doc = "iterated local search: climbs, and kicks away from what they found",
+    .version = 2,
     .create = local_create,
+    .destroy = local_destroy,
+    .ask = local_ask,
+    .tell = local_tell,
+};
+
+const struct gk_strategy_ops strategy_multistart = {
+    .name = "multistart",
+    .doc = "local search from new random starts",
+    .version = 1,
+    .create = multistart_create,
     .destroy = local_destroy,
     .ask = local_ask,
     .tell = local_tell,
