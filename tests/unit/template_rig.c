@@ -82,7 +82,7 @@ uint32_t template_shapes(const struct template_case *one)
 {
     uint32_t count = 1;
 
-    while (count <= GK_ARRAY_COUNT(one->more_n) && one->more_n[count - 1]) {
+    while (count <= GK_ARRAY_COUNT(one->more) && one->more[count - 1].n) {
         count++;
     }
     return count;
@@ -108,14 +108,21 @@ static bool is(const struct template_case *one, const char *name)
     return strcmp(one->template_, name) == 0;
 }
 
-static char *source_of(const char *name)
+/* From the overlay, if it is there. */
+static char *source_of(const char *name, const char *overlay)
 {
     char path[600];
     char *text = calloc(1, SOURCE_MAX);
-    FILE *file;
+    FILE *file = NULL;
 
-    (void)snprintf(path, sizeof(path), "%s/kernels/gemm/%s.cuh", GK_SOURCE_DIR, name);
-    file = fopen(path, "rb");
+    if (overlay) {
+        (void)snprintf(path, sizeof(path), "%.400s/gemm/%s.cuh", overlay, name);
+        file = fopen(path, "rb");
+    }
+    if (!file) {
+        (void)snprintf(path, sizeof(path), "%s/kernels/gemm/%s.cuh", GK_SOURCE_DIR, name);
+        file = fopen(path, "rb");
+    }
     assert_non_null(file);
     assert_non_null(text);
     assert_in_range(fread(text, 1, SOURCE_MAX - 1, file), 1, SOURCE_MAX - 2);
@@ -123,19 +130,29 @@ static char *source_of(const char *name)
     return text;
 }
 
-char *template_compile(const struct template_case *one, uint32_t launch)
+char *template_compile(const struct template_case *one, uint32_t launch, const char *overlay)
 {
-    char stored[OPTIONS_MAX][OPTION_SIZE], name[80];
-    const char *options[OPTIONS_MAX + GK_ARRAY_COUNT(COMMON) + 1] = {0};
+    char stored[OPTIONS_MAX][OPTION_SIZE], name[80], folder[2][600];
+    const char *options[OPTIONS_MAX + GK_ARRAY_COUNT(COMMON) + 3] = {0};
     const char *at = launch ? "STORE_BYTES=4" : one->defines;
     char *source, *log = NULL, *ptx;
     uint32_t count = 0, own = 0;
 
     if (is_wgmma(one)) {
-        return wgmma_compile(&one->wgmma);
+        char *text = source_of(one->template_, overlay);
+
+        ptx = wgmma_compile_text(&one->wgmma, text, overlay);
+        free(text);
+        return ptx;
     }
-    for (; count < GK_ARRAY_COUNT(COMMON); count++) {
-        options[count] = COMMON[count];
+    if (overlay) {
+        (void)snprintf(folder[0], sizeof(folder[0]), "-I%.500s", overlay);
+        (void)snprintf(folder[1], sizeof(folder[1]), "-I%.500s/gemm", overlay);
+        options[count++] = folder[0];
+        options[count++] = folder[1];
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(COMMON); i++) {
+        options[count++] = COMMON[i];
     }
     for (; *at && own < OPTIONS_MAX - 1; at += strcspn(at, " "), at += strspn(at, " ")) {
         (void)snprintf(stored[own], OPTION_SIZE, "-DGK_%.*s", (int)strcspn(at, " "), at);
@@ -144,7 +161,7 @@ char *template_compile(const struct template_case *one, uint32_t launch)
     (void)snprintf(stored[own], OPTION_SIZE, "-DGK_SPLITK=%u", one->splits);
     options[count] = stored[own];
     (void)snprintf(name, sizeof(name), "%s.cuh", template_source(one, launch));
-    source = source_of(template_source(one, launch));
+    source = source_of(template_source(one, launch), overlay);
     ptx = nvrtc_for_tests_compile(source, name, is(one, "gemv_tma") ? "sm_90a" : "sm_80", options,
                                   &log);
     if (!ptx) {
@@ -266,7 +283,9 @@ static void main_args(struct rig *rig, const struct template_case *one,
     add(args, one->m);
     add(args, one->n);
     add(args, one->k);
-    if (!is(one, "gemv_tma")) {
+    if (is(one, "gemv_tma")) {
+        add(args, 1); /* batch */
+    } else {
         add(args, one->k);
         add(args, one->k);
     }
@@ -318,8 +337,9 @@ static enum gk_status launch(struct rig *rig, const struct template_case *one,
         }
     }
     how.params_size = info.params_size;
-    how.grid[0] = number ? up(one->m * up(one->n, 4), 256)
-                         : up(one->m, one->tile_m) * up(one->n, one->tile_n);
+    how.grid[0] = number        ? up(one->m * up(one->n, 4), 256)
+                  : one->blocks ? one->blocks
+                                : up(one->m, one->tile_m) * up(one->n, one->tile_n);
     how.grid[1] = number ? 1 : one->splits;
     how.grid[2] = 1;
     how.block[0] = number ? 256 : one->threads;
@@ -454,7 +474,11 @@ void template_run(const struct template_case *one, uint32_t shape,
     struct template_case shaped = *one;
     struct rig rig = {0};
 
-    shaped.n = shape ? one->more_n[shape - 1] : one->n;
+    if (shape) {
+        shaped.n = one->more[shape - 1].n;
+        shaped.k = one->more[shape - 1].k;
+        shaped.splits = one->more[shape - 1].splits;
+    }
     *end = (struct template_end){0};
     assert_ok(gk_emu_create(&options, &rig.emu, &rig.err), rig.err);
     if (is_wgmma(one)) {

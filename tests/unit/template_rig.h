@@ -15,10 +15,13 @@ struct template_case {
     const char *what;      /* what is special, for people */
     const char *defines;   /* "BM=32 BN=32 ...", each becomes -DGK_BM=32 ...; not of gemm_wgmma */
     uint32_t m, n, k, splits;
-    uint32_t more_n[3];              /* other N for the same code, 0: none */
+    struct {
+        uint32_t n, k, splits;
+    } more[3];                       /* other problems for the same code; n 0: none */
     uint32_t tile_m, tile_n, tile_k; /* of a block; tile_k: the unit that K is split by */
     uint32_t threads, smem;
-    bool last; /* the last block of a tile adds the parts, else gemm_splitk_reduce does */
+    uint32_t blocks; /* that take the tiles in turn; 0: one a tile */
+    bool last;       /* the last block of a tile adds the parts, else gemm_splitk_reduce does */
     struct wgmma_config wgmma; /* of gemm_wgmma alone, instead of all from `defines` on */
 };
 
@@ -37,10 +40,11 @@ uint32_t template_shapes(const struct template_case *one);
 uint32_t template_launches(const struct template_case *one);
 /* Name of the source of a launch, without .cuh. */
 const char *template_source(const struct template_case *one, uint32_t launch);
-/* PTX of one launch; the caller frees it. Fails the test if it does not compile. */
-char *template_compile(const struct template_case *one, uint32_t launch);
-/* A new device, one run of all launches from these texts for N = n, or more_n[shape - 1].
- * work_limit: warp instructions, 0: the
+/* PTX of one launch; the caller frees it. Fails the test if it does not compile. Sources and
+ * headers in `overlay` (gemm/x.cuh, gk/x.cuh) come before those of kernels/; NULL: none. */
+char *template_compile(const struct template_case *one, uint32_t launch, const char *overlay);
+/* A new device, one run of all launches from these texts; shape 0 is the case's problem, the others
+ * are more[shape - 1]. work_limit: warp instructions, 0: the
  * default. */
 void template_run(const struct template_case *one, uint32_t shape,
                   char *const texts[TEMPLATE_LAUNCHES_MAX], enum gk_emu_schedule schedule,

@@ -26,7 +26,7 @@
 #include "tests/support/check.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "tests/unit/ptx_mutants.h"
-#include "tests/unit/template_rig.h"
+#include "tests/unit/template_cases.h"
 
 #define TABLE       GK_SOURCE_DIR "/tests/data/mutants/equivalent.txt"
 #define TABLE_MAX   (64u << 10)
@@ -45,111 +45,6 @@
 /* Work of a mutant, times that of the original: it may go astray for long. */
 #define WORK_FACTOR 10u
 #define WORK_LEAST  100000u
-
-static const struct template_case CASES[] = {
-    {.template_ = "gemm_mma",
-     .what = "two stages, direct",
-     .defines = "BM=32 BN=32 BK=16 WM=1 WN=2 STAGES=2 LOAD_BYTES=16 STORE_BYTES=16 EPILOGUE=0",
-     .m = 48,
-     .n = 40,
-     .k = 72,
-     .splits = 1,
-     .tile_m = 32,
-     .tile_n = 32,
-     .tile_k = 16,
-     .threads = 64,
-     .smem = 4096},
-    {.template_ = "gemm_mma",
-     .what = "four stages, staged, narrow",
-     .defines = "BM=16 BN=32 BK=32 WM=1 WN=2 STAGES=4 LOAD_BYTES=4 STORE_BYTES=4 EPILOGUE=1",
-     .m = 30,
-     .n = 38,
-     .k = 262, /* the last of nine tiles lies where sums are staged */
-     .splits = 1,
-     .tile_m = 16,
-     .tile_n = 32,
-     .tile_k = 32,
-     .threads = 64,
-     .smem = 12288},
-    {.template_ = "gemm_mma",
-     .what = "three stages, split K, second launch",
-     .defines = "BM=32 BN=32 BK=16 WM=2 WN=1 STAGES=3 LOAD_BYTES=16 STORE_BYTES=16 EPILOGUE=0",
-     .m = 33,
-     .n = 38,
-     .more_n = {39, 37, 40},
-     .k = 200,
-     .splits = 2,
-     .tile_m = 32,
-     .tile_n = 32,
-     .tile_k = 16,
-     .threads = 64,
-     .smem = 6144},
-    {.template_ = "gemm_wgmma",
-     .what = "cooperative, cluster along M",
-     .wgmma = {"0", 2, 128, 128, 2, 1, 2, 1, 1, 512, 512, 192}},
-    {.template_ = "gemm_wgmma",
-     .what = "pingpong",
-     .wgmma = {"1", 2, 64, 96, 2, 1, 1, 1, 1, 1536, 288, 128}},
-    {.template_ = "gemm_wgmma",
-     .what = "cluster along N, two buffers to store",
-     .wgmma = {"0", 1, 64, 128, 3, 2, 1, 2, 1, 200, 1100, 256}},
-    {.template_ = "gemm_wgmma",
-     .what = "split K, the last adds",
-     .wgmma = {"0", 1, 64, 64, 2, 1, 1, 1, 2, 200, 180, 320}},
-    {.template_ = "gemm_wgmma",
-     .what = "split K, two consumers, a cluster",
-     .wgmma = {"0", 2, 128, 96, 2, 1, 1, 2, 3, 200, 500, 384}},
-    {.template_ = "gemv_mma",
-     .what = "split K, the last adds",
-     .defines = "ROWS=16 WN=1 WK=2 UNROLL=1 PIPE=1 RESIDENT=256 LOAD=0 M_TILES=1 LOAD_BYTES=16",
-     .m = 3,
-     .n = 40,
-     .k = 200,
-     .splits = 2,
-     .last = true,
-     .tile_m = 8,
-     .tile_n = 16,
-     .tile_k = 32,
-     .threads = 64},
-    {.template_ = "gemv_mma",
-     .what = "split K, the last adds, loads ahead",
-     .defines = "ROWS=16 WN=2 WK=2 UNROLL=1 PIPE=2 RESIDENT=256 LOAD=3 M_TILES=1 LOAD_BYTES=16",
-     .m = 5,
-     .n = 70,
-     .k = 328,
-     .splits = 3,
-     .last = true,
-     .tile_m = 8,
-     .tile_n = 32,
-     .tile_k = 32,
-     .threads = 128},
-    {.template_ = "gemv_tma",
-     .what = "split K, the last adds, warps along K",
-     .defines = "ROWS=32 WN=1 WK=2 BOXES=1 BLOCKS=1 RING=16 HINT=1 M_TILES=1",
-     .m = 3,
-     .n = 72,
-     .k = 712,
-     .splits = 2,
-     .last = true,
-     .tile_m = 8,
-     .tile_n = 32,
-     .tile_k = 64,
-     .threads = 96,
-     .smem = 13312},
-    {.template_ = "gemv_tma",
-     .what = "split K, the last adds, warps along N",
-     .defines = "ROWS=32 WN=2 WK=1 BOXES=1 BLOCKS=1 RING=16 HINT=0 M_TILES=1",
-     .m = 8,
-     .n = 40,
-     .k = 712,
-     .splits = 2,
-     .last = true,
-     .tile_m = 8,
-     .tile_n = 32,
-     .tile_k = 64,
-     .threads = 96,
-     .smem = 13312},
-};
 
 /* ------------------------------------------------------------------ the table of equivalents */
 
@@ -379,8 +274,10 @@ static uint32_t cases_of(const char *source)
 {
     uint32_t count = 0;
 
-    for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
-        count += launch_of(&CASES[i], source) < template_launches(&CASES[i]);
+    for (uint32_t i = 0; i < template_case_count(); i++) {
+        const struct template_case *one = template_case_at(i);
+
+        count += launch_of(one, source) < template_launches(one);
     }
     return count;
 }
@@ -403,8 +300,8 @@ static void mutants_of(void **state)
     if (!nvrtc_for_tests_available()) {
         skip();
     }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
-        const struct template_case *one = &CASES[i];
+    for (uint32_t i = 0; i < template_case_count(); i++) {
+        const struct template_case *one = template_case_at(i);
         uint32_t chosen = launch_of(one, score.source);
         char *texts[TEMPLATE_LAUNCHES_MAX] = {NULL, NULL};
         struct template_end end;
@@ -413,7 +310,7 @@ static void mutants_of(void **state)
             continue;
         }
         for (uint32_t launch = 0; launch < template_launches(one); launch++) {
-            texts[launch] = template_compile(one, launch);
+            texts[launch] = template_compile(one, launch, NULL);
         }
         if (rejected(one, texts, 0, &end)) {
             fail_msg("%s, %s, as it is: %s", score.source, one->what, end.why);

@@ -38,21 +38,13 @@ static float float_of(uint16_t x)
     return y;
 }
 
-char *wgmma_compile(const struct wgmma_config *config)
+char *wgmma_compile_text(const struct wgmma_config *config, const char *source, const char *overlay)
 {
-    static char text[20][80];
+    static char text[20][600];
     const char *options[24] = {0};
-    char *source, *log = NULL, *ptx;
-    FILE *file = fopen(GK_SOURCE_DIR "/kernels/gemm/gemm_wgmma.cuh", "rb");
+    char *log = NULL, *ptx;
     uint32_t count = 0;
-    size_t size;
 
-    assert_non_null(file);
-    source = calloc(1, 1 << 17);
-    assert_non_null(source);
-    size = fread(source, 1, (1 << 17) - 1, file);
-    assert_true(size > 0);
-    (void)fclose(file);
 #define OPTION(...) (void)snprintf(text[count], sizeof(text[0]), __VA_ARGS__), count++
     OPTION("-DGK_SCHEDULE=%s", config->schedule);
     OPTION("-DGK_SCHEDULE_COOPERATIVE=0");
@@ -69,6 +61,9 @@ char *wgmma_compile(const struct wgmma_config *config)
     OPTION("-DGK_STAGING=%u", config->staging);
     OPTION("-DGK_CLUSTER_M=%u", config->cluster_m);
     OPTION("-DGK_CLUSTER_N=%u", config->cluster_n);
+    if (overlay) {
+        OPTION("-I%.500s", overlay);
+    }
     OPTION("-I" GK_SOURCE_DIR "/kernels/include");
     OPTION("-std=c++17");
     OPTION("-default-device");
@@ -81,6 +76,19 @@ char *wgmma_compile(const struct wgmma_config *config)
         fail_msg("NVRTC: %s", log ? log : "no log");
     }
     free(log);
+    return ptx;
+}
+
+char *wgmma_compile(const struct wgmma_config *config)
+{
+    char *source = calloc(1, 1 << 17), *ptx;
+    FILE *file = fopen(GK_SOURCE_DIR "/kernels/gemm/gemm_wgmma.cuh", "rb");
+
+    assert_non_null(file);
+    assert_non_null(source);
+    assert_true(fread(source, 1, (1 << 17) - 1, file) > 0);
+    (void)fclose(file);
+    ptx = wgmma_compile_text(config, source, NULL);
     free(source);
     return ptx;
 }

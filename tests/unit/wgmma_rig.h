@@ -22,6 +22,8 @@ struct wgmma_problem {
 
 /* PTX for sm_90a; the caller frees it. */
 char *wgmma_compile(const struct wgmma_config *config);
+/* The same from another text of the template; headers in `overlay` come first, NULL: none. */
+char *wgmma_compile_text(const struct wgmma_config *config, const char *text, const char *overlay);
 void wgmma_make(struct rig *rig, const struct wgmma_config *config, struct wgmma_problem *problem);
 void wgmma_free(struct wgmma_problem *problem);
 /* rig->report says how it went. */
