@@ -4,6 +4,7 @@
  */
 #include "cli/command.h"
 #include "cli/config_option.h"
+#include "cli/emu_args.h"
 #include "cli/emu_render.h"
 #include "cli/programs.h"
 #include "cli/shape_option.h"
@@ -190,6 +191,45 @@ static enum gk_status template_request(struct gk_cli *cli, struct gk_json *reque
     return status;
 }
 
+static bool is_plain(const struct gk_cli *cli)
+{
+    const char *what = cli->options.operands[0];
+    size_t size = strlen(what);
+    return size > 3 && strcmp(what + size - 3, ".cu") == 0;
+}
+
+/* Options of the other kind of run would be ignored in silence. */
+static enum gk_status refuse_others(const struct gk_cli *cli, struct gk_err *err)
+{
+    static const char *const of_template[] = {"shape", "config", "inputs"};
+    static const char *const of_plain[] = {"entry", "grid", "block", "cluster",
+                                           "smem",  "arg",  "option"};
+    bool plain = is_plain(cli);
+    const char *const *names = plain ? of_template : of_plain;
+    size_t count = plain ? GK_ARRAY_COUNT(of_template) : GK_ARRAY_COUNT(of_plain);
+    for (size_t i = 0; i < count; i++) {
+        if (gk_options_has(&cli->options, names[i])) {
+            return gk_fail(err, GK_USAGE, "--%s is for %s", names[i],
+                           plain ? "templates, and this is a plain .cu file" : "plain .cu files");
+        }
+    }
+    return GK_OK;
+}
+
+static enum gk_status plain_request(const struct gk_cli *cli, struct gk_json *request,
+                                    struct gk_err *err)
+{
+    const char *arch = gk_options_get(&cli->options, "arch");
+    struct gk_device_props props;
+    char device[64];
+    gk_emu_device_name(arch ? arch : "sm_80", device);
+    enum gk_status status = gk_device_props_builtin(device, &props, err);
+    if (status == GK_OK && !gk_json_set_string(request, "device", device)) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    return status == GK_OK ? gk_emu_plain_request(&cli->options, request, err) : status;
+}
+
 /* ------------------------------------------------------------------ the worker */
 
 static enum gk_status run_worker(const struct gk_cli *cli, const struct gk_json *request,
@@ -264,12 +304,16 @@ enum gk_status gk_cmd_emu(struct gk_cli *cli, struct gk_err *err)
     int64_t top = 0;
     enum gk_status status = number_option(cli, "top", 0, UINT32_MAX, &top, err);
     status = status == GK_OK ? request_init(cli, &request, err) : status;
-    status = status == GK_OK ? template_request(cli, request, err) : status;
+    status = status == GK_OK ? refuse_others(cli, err) : status;
+    if (status == GK_OK) {
+        status =
+            is_plain(cli) ? plain_request(cli, request, err) : template_request(cli, request, err);
+    }
     status = status == GK_OK ? run_worker(cli, request, &report, err) : status;
     status = status == GK_OK ? told_error(report, err) : status;
     status = status == GK_OK ? show(cli, report, err) : status;
-    if (status == GK_OK && !gk_json_get_bool(report, "verified", false)) {
-        status = gk_fail(err, GK_NO_PICK, "not verified: %s",
+    if (status == GK_OK && !gk_json_get_bool(report, is_plain(cli) ? "ran" : "verified", false)) {
+        status = gk_fail(err, GK_NO_PICK, "%s: %s", is_plain(cli) ? "it failed" : "not verified",
                          gk_json_get_string(gk_json_get(report, "failure"), "kind", "?"));
     }
     gk_json_free(request);

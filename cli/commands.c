@@ -107,6 +107,14 @@ static const struct gk_option emu_options[] = {
     {"top", "N", "lines of the table, dearest first (default 20; 0: all)", false},
     {"source", NULL, "the sources with counts beside each line, instead of the table", false},
     {"innermost", NULL, "count at the innermost line, also inside of <gk/..>", false},
+    {"entry", "NAME", "of a .cu file: its kernel (default: the only one)", false},
+    {"grid", "X,Y,Z", "of a .cu file", false},
+    {"block", "X,Y,Z", "of a .cu file", false},
+    {"cluster", "X", "of a .cu file (default 1)", false},
+    {"smem", "BYTES", "of a .cu file: dynamic shared memory", false},
+    {"arg", "SPEC", "of a .cu file, in order: f32[1024]=normal|uniform|iota|none|NUMBER, i32=5",
+     true},
+    {"option", "OPTION", "of a .cu file: of NVRTC, as -I/usr/local/cuda/include, -DTILE=64", true},
     JSON_OPTION,
     END_OPTION};
 static const struct gk_option kernels_options[] = {
@@ -199,8 +207,9 @@ static const struct gk_command commands[] = {
      "  gktune replay *.kt.json.gz --credit 32 --json\n",
      replay_options, 0, GK_OPERANDS_MAX},
     {"emu", gk_cmd_emu, "run one config on the emulated device, line by line",
-     "OP|FAMILY|FILE.kernel.json --shape k=v,.. [--config P=V,..] [--arch A] [--schedule S] "
-     "[--seed N] [--inputs N] [--top N] [--source] [--innermost] [--json]",
+     "OP|FAMILY|FILE.kernel.json --shape k=v,.. [--config P=V,..] [--inputs N] | FILE.cu --grid X "
+     "--block X [--arg SPEC].. [--entry NAME] [--smem N] [--arch A] [--schedule S] [--seed N] "
+     "[--top N] [--source] [--innermost] [--json]",
      "Compiles the template as a worker does, verifies it against the reference under each "
      "schedule,\n"
      "and shows which source lines cost what: requests of global memory with their sectors, of "
@@ -208,11 +217,15 @@ static const struct gk_command commands[] = {
      "memory with their wavefronts (in brackets: at best), tensor operations, waits, bytes of "
      "copies.\n"
      "A race, a deadlock, a stray access is shown with its source lines. Times are modelled.\n"
-     "Exits 1 when the kernel is not verified.",
+     "Exits 1 when the kernel is not verified. A plain .cu file has no reference: it is run, looked "
+     "at\n"
+     "in the same way, and its buffers are shown; exits 1 when a launch fails.",
      "  gktune emu gemm --shape M=128,N=128,K=128\n"
      "  gktune emu my.kernel.json --shape M=256,N=256,K=256 --arch sm_90a --source\n"
      "  gktune emu gemm --shape M=64,N=64,K=64 --config BM=32,STAGES=3 --schedule random --seed "
-     "7\n",
+     "7\n"
+     "  gktune emu saxpy.cu --grid 4 --block 256 --arg i32=1024 --arg f32=2 "
+     "--arg f32[1024]=normal --arg f32[1024]=iota\n",
      emu_options, 1, 1},
     {"kernels", gk_cmd_kernels, "ops, their fields, templates and parameters",
      "[OP|FAMILY|FILE.kernel.json] [--arch A] [--json]",

@@ -474,6 +474,20 @@ void gk_device_emu_schedule(struct gk_device *device, enum gk_emu_schedule sched
     ((struct emu_device *)device)->schedule = schedule;
 }
 
+enum gk_status gk_device_emu_schedule_find(const char *name, enum gk_emu_schedule *schedule_out,
+                                           struct gk_err *err)
+{
+    static const char *const names[] = {
+        [GK_EMU_LATE] = "late", [GK_EMU_EARLY] = "early", [GK_EMU_RANDOM] = "random"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0) {
+            *schedule_out = (enum gk_emu_schedule)i;
+            return GK_OK;
+        }
+    }
+    return gk_fail(err, GK_USAGE, "schedule '%s': late, early and random are allowed", name);
+}
+
 enum gk_status gk_device_emu_open_watched(const char *name, uint64_t seed,
                                           const struct gk_emu_watch *watch,
                                           struct gk_device **device_out, struct gk_err *err)

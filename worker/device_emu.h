@@ -31,5 +31,8 @@ enum gk_status gk_device_emu_open_watched(const char *name, uint64_t seed,
                                           struct gk_device **device_out, struct gk_err *err);
 /* For all launches that follow, on a device of this file. */
 void gk_device_emu_schedule(struct gk_device *device, enum gk_emu_schedule schedule);
+/* By its name. GK_USAGE names those there are. */
+enum gk_status gk_device_emu_schedule_find(const char *name, enum gk_emu_schedule *schedule_out,
+                                           struct gk_err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "worker/compile_job.h"
+#include "worker/emu_plain.h"
 #include "worker/emu_report_lines.h"
 #include "worker/trial.h"
 
@@ -194,18 +195,7 @@ static enum gk_status compile(struct report *report, const struct gk_plan *plan,
 static enum gk_status set_failure(struct report *report, const char *schedule, const char *stage,
                                   const char *kind, const char *text, struct gk_err *err)
 {
-    struct gk_json *json = gk_json_new_object();
-    char *message = gk_emu_message(&report->sources, text);
-    bool good = json && message && (!schedule || gk_json_set_string(json, "schedule", schedule)) &&
-                gk_json_set_string(json, "stage", stage) &&
-                gk_json_set_string(json, "kind", kind) &&
-                gk_json_set_string(json, "message", message) &&
-                gk_json_set(json, "places", gk_emu_places_to_json(&report->sources, message));
-    free(message);
-    if (!good) {
-        gk_json_free(json);
-        return gk_fail(err, GK_NOMEM, "out of memory");
-    }
+    struct gk_json *json = gk_emu_failure_to_json(&report->sources, schedule, stage, kind, text);
     return gk_json_set(report->json, "failure", json) ? GK_OK
                                                       : gk_fail(err, GK_NOMEM, "out of memory");
 }
@@ -261,19 +251,6 @@ static struct gk_json *run_to_json(const struct gk_record *record, const char *s
     return json;
 }
 
-static bool schedule_of(const char *name, enum gk_emu_schedule *schedule_out)
-{
-    static const char *const names[] = {
-        [GK_EMU_LATE] = "late", [GK_EMU_EARLY] = "early", [GK_EMU_RANDOM] = "random"};
-    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
-        if (strcmp(names[i], name) == 0) {
-            *schedule_out = (enum gk_emu_schedule)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Registers and spills, for the launches that were compiled. */
 static bool add_resources(struct report *report, const struct gk_record *record)
 {
@@ -317,10 +294,7 @@ static enum gk_status run_schedule(struct report *report, const char *name, stru
         trial.codes[i] = &report->codes[i];
     }
     drop_launches(report);
-    enum gk_status status =
-        schedule_of(name, &schedule)
-            ? GK_OK
-            : gk_fail(err, GK_USAGE, "schedule '%s': late, early and random are allowed", name);
+    enum gk_status status = gk_device_emu_schedule_find(name, &schedule, err);
     if (status == GK_OK) {
         gk_device_emu_schedule(report->device, schedule);
         status = gk_trial_run(&bench, &trial, record, err);
@@ -387,9 +361,19 @@ static enum gk_status set_head(struct report *report, struct gk_err *err)
     return good ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
+static bool is_plain(const struct gk_json *request)
+{
+    const char *what = gk_json_get_string(request, "what", "");
+    size_t size = strlen(what);
+    return size > 3 && strcmp(what + size - 3, ".cu") == 0;
+}
+
 enum gk_status gk_emu_report(const struct gk_json *request, struct gk_compiler *compiler,
                              struct gk_json **report_out, struct gk_err *err)
 {
+    if (is_plain(request)) {
+        return gk_emu_plain(request, compiler, report_out, err);
+    }
     struct report *report = calloc(1, sizeof *report);
     bool compiled = false;
     if (!report) {

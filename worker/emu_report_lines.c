@@ -409,3 +409,21 @@ struct gk_json *gk_emu_places_to_json(const struct gk_emu_sources *sources, cons
     }
     return list;
 }
+
+struct gk_json *gk_emu_failure_to_json(const struct gk_emu_sources *sources, const char *schedule,
+                                       const char *stage, const char *kind, const char *text)
+{
+    struct gk_json *json = gk_json_new_object();
+    char *message = gk_emu_message(sources, text);
+    bool good = json && message && (!schedule || gk_json_set_string(json, "schedule", schedule)) &&
+                gk_json_set_string(json, "stage", stage) &&
+                gk_json_set_string(json, "kind", kind) &&
+                gk_json_set_string(json, "message", message) &&
+                gk_json_set(json, "places", gk_emu_places_to_json(sources, message));
+    free(message);
+    if (!good) {
+        gk_json_free(json);
+        return NULL;
+    }
+    return json;
+}

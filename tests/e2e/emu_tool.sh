@@ -76,6 +76,46 @@ sed -i 's/__syncthreads();/asm volatile("bar.sync 1, 256;");/' "$TMP/add/add_som
 emu 1 "a deadlock" "$TMP/add/add_some.kernel.json" --shape n=64 --schedule late
 says "$TMP/out" 'NOT VERIFIED: deadlock' 'no thread can step' 'at barrier 1, where' 'add/add_some.cu:101: asm volatile("bar.sync 1, 256;");'
 
+# Somebody's own CUDA C++, without a template: it is run and looked at.
+cat >"$TMP/saxpy.cu" <<'CU'
+#include "scale.cuh"
+template <int N> __global__ void unused() {}
+__global__ void saxpy(int n, float a, const float *x, float *y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = scale(a, x[i]) + y[i];
+    }
+}
+__global__ void sum(const float *x, float *y) { atomicAdd(y, x[blockIdx.x * 32 + threadIdx.x]); }
+CU
+echo '__device__ float scale(float a, float x) { return a * x; }' >"$TMP/scale.cuh"
+emu 0 "saxpy" "$TMP/saxpy.cu" --entry saxpy --grid 2 --block 32 --arg i32=60 --arg f32=2 --arg 'f32[64]=iota' --arg 'f32[64]=1'
+says "$TMP/out" 'ran, schedule late' 'ran, schedule early' 'argument 3, f32[64]: 1 3 5 7 9 11 13 15 ..; 1 to 119' 'saxpy.cu:7' 'y[i] = scale(a, x[i]) + y[i];'
+emu 0 "saxpy as JSON" "$TMP/saxpy.cu" --entry saxpy --grid 2 --block 32 --arg i32=60 --arg f32=2 --arg 'f32[64]=iota' --arg 'f32[64]=1' --json
+python3 -c 'import json, sys; print(json.dumps({"command": "emu", "output": json.load(sys.stdin)}))' <"$TMP/out" >"$TMP/plain.jsonl"
+"$SRC/tests/support/validate.py" --lines "$SRC/schemas/cli.schema.json" "$TMP/plain.jsonl" >"$TMP/why" || bad "plain schema: $(head -n 5 "$TMP/why")"
+emu 0 "an order of additions" "$TMP/saxpy.cu" --entry sum --grid 16 --block 32 --arg 'f32[512]=normal' --arg 'f32[1]=0'
+says "$TMP/out" 'OTHER BYTES than under the first schedule'
+emu 1 "beyond the end" "$TMP/saxpy.cu" --entry saxpy --grid 2 --block 32 --arg i32=64 --arg f32=2 --arg 'f32[64]=iota' --arg 'f32[60]=1'
+says "$TMP/out" 'FAILED: out_of_bounds' 'saxpy.cu:7: y[i] = scale(a, x[i]) + y[i];'
+emu 2 "too few arguments" "$TMP/saxpy.cu" --entry saxpy --grid 2 --block 32 --arg i32=64
+says "$TMP/err" 'has 4 parameters, args lists 1'
+emu 2 "which kernel" "$TMP/saxpy.cu" --grid 2 --block 32
+says "$TMP/err" 'several kernels are meant' 'saxpy' 'sum'
+emu 2 "no kernel" "$TMP/saxpy.cu" --entry daxpy --grid 2 --block 32
+says "$TMP/err" 'there is no such kernel' 'saxpy'
+emu 2 "no block" "$TMP/saxpy.cu" --entry sum --grid 2
+says "$TMP/err" '--block X[,Y[,Z]] is missing'
+emu 2 "no type" "$TMP/saxpy.cu" --entry sum --grid 2 --block 32 --arg 'f33[4]'
+says "$TMP/err" "no type 'f33'" 'bf16'
+emu 2 "no fill" "$TMP/saxpy.cu" --entry sum --grid 2 --block 32 --arg 'f32[4]=odd'
+says "$TMP/err" 'no such fill' 'iota'
+emu 2 "of templates" "$TMP/saxpy.cu" --grid 2 --block 32 --shape M=1
+says "$TMP/err" '--shape is for templates'
+emu 2 "of plain files" gemm --shape M=32,N=32,K=32 --grid 2
+says "$TMP/err" '--grid is for plain .cu files'
+
 # Mistakes of the command line: exit status 2, everything named at once.
 emu 2 "mistakes of a config" gemm --shape M=64,N=64,K=64 --config BMM=3,STAGES=77,EPILOGUE=foo
 says "$TMP/err" "no parameter 'BMM'; did you mean 'BM'" 'STAGES = 77: gemm_mma has 2, 3, 4, 5' 'EPILOGUE = "foo": gemm_mma has direct, staged'

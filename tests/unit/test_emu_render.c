@@ -7,6 +7,7 @@
  * live ones).
  */
 #include "cli/config_option.h"
+#include "cli/emu_args.h"
 #include "cli/emu_cost.h"
 #include "cli/emu_listing.h"
 #include "cli/emu_render.h"
@@ -159,6 +160,54 @@ static void words(void **state)
     gk_buf_fini(&out);
 }
 
+static void arguments(void **state)
+{
+    static const struct {
+        const char *text, *json; /* NULL: refused */
+    } cases[] = {
+        {"f32[1024]=normal", "{\"dtype\":\"f32\",\"elements\":1024,\"fill\":\"normal\"}"},
+        {"bf16[1]", "{\"dtype\":\"bf16\",\"elements\":1,\"fill\":\"none\"}"},
+        {"f32[8]=-1.5", "{\"dtype\":\"f32\",\"elements\":8,\"fill\":\"-1.5\"}"},
+        {"i32=-5", "{\"dtype\":\"i32\",\"value\":-5.0}"},
+        {"f32[0]=1", NULL},
+        {"f32[-4]=1", NULL},
+        {"f32[4=1", NULL},
+        {"f32[4]1", NULL},
+        {"f32[4]=nan", NULL},
+        {"f32[4]=", NULL},
+        {"i32", NULL},
+        {"i32=", NULL},
+        {"i32=5x", NULL},
+        {"half[4]=1", NULL},
+        {"", NULL},
+    };
+    static const struct {
+        const char *text, *json;
+    } triples[] = {{"4", "[4,1,1]"}, {"4,2", "[4,2,1]"},    {"4,2,3", "[4,2,3]"},
+                   {"0", NULL},      {"4,2,3,1", NULL},     {"x", NULL},
+                   {"4 2", NULL},    {"99999999999", NULL}, {"-1", NULL}};
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases) + GK_ARRAY_COUNT(triples); i++) {
+        bool is_arg = i < GK_ARRAY_COUNT(cases);
+        size_t at = is_arg ? i : i - GK_ARRAY_COUNT(cases);
+        const char *want = is_arg ? cases[at].json : triples[at].json;
+        struct gk_json *json = NULL;
+        struct gk_err err = {0};
+        enum gk_status status = is_arg ? gk_emu_argument(cases[at].text, &json, &err)
+                                       : gk_emu_triple(triples[at].text, "grid", &json, &err);
+        if (!want) {
+            assert_int_equal(status, GK_USAGE);
+            assert_null(json);
+            continue;
+        }
+        assert_ok(status, err);
+        char *text = gk_json_text(json);
+        assert_string_equal(text, want);
+        free(text);
+        gk_json_free(json);
+    }
+}
+
 /* ------------------------------------------------------------------ configs */
 
 struct rig {
@@ -266,8 +315,9 @@ static void mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables), cmocka_unit_test(lines_add_up), cmocka_unit_test(costs),
-        cmocka_unit_test(words),  cmocka_unit_test(configs),      cmocka_unit_test(mistakes),
+        cmocka_unit_test(tables),   cmocka_unit_test(lines_add_up), cmocka_unit_test(costs),
+        cmocka_unit_test(words),    cmocka_unit_test(arguments),    cmocka_unit_test(configs),
+        cmocka_unit_test(mistakes),
     };
     return gk_hash_setup(NULL) == GK_OK ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }
