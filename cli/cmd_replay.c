@@ -67,7 +67,7 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
                                    struct gk_err *err)
 {
     static const uint32_t usual[] = {25, 50, 100, 200, 400};
-    int64_t seeds, seed, evals, credit, samples, jobs;
+    int64_t seeds, seed, evals, credit, ahead, samples, jobs;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     struct gk_budget budget = {.trials = 400};
     const char *budget_text = gk_options_get(&cli->options, "budget");
@@ -88,6 +88,9 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
         status = number(cli, "credit", 1, 1, 4096, &credit, err);
     }
     if (status == GK_OK) {
+        status = number(cli, "ahead", 0, 0, 16, &ahead, err);
+    }
+    if (status == GK_OK) {
         status = number(cli, "samples", 0, 0, GK_REPLAY_SAMPLES_MAX, &samples, err);
     }
     if (status == GK_OK) {
@@ -101,6 +104,7 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
     grid->seed = (uint64_t)seed;
     grid->evals = (uint32_t)evals;
     grid->credit = (uint32_t)credit;
+    grid->ahead = (uint32_t)ahead;
     grid->samples = (uint32_t)samples;
     grid->jobs = (uint32_t)jobs;
     grid->score = !gk_options_has(&cli->options, "no-score");

@@ -85,6 +85,7 @@ static const struct gk_option replay_options[] = {
      "what a strategy is told it has: evaluations (default 400), or simulated 30s, 10m, 2h", false},
     {"evals", "N", "evaluations, the same as --budget N", false},
     {"credit", "N", "configs asked for at once (default 1)", false},
+    {"ahead", "N", "batches asked for while one is measured, as for a GPU (default 0)", false},
     {"samples", "N", "tell the median of so many recorded samples (default 0: the recorded time)",
      false},
     {"jobs", "N", "threads (default: one a processor)", false},

@@ -131,6 +131,7 @@ static void run_one(struct crew *crew, size_t at)
                                   .time_ns = horizon_ns(grid, space),
                                   .budget_ns = grid->budget_ns,
                                   .credit = grid->credit,
+                                  .ahead = grid->ahead,
                                   .samples = grid->samples,
                                   .hints = space->hints,
                                   .hint_count = space->hint_count};

@@ -32,7 +32,7 @@ struct replay_grid {
     uint32_t strategy_count;
     uint32_t seeds;
     uint64_t seed; /* of the first run */
-    uint32_t evals, credit, samples, jobs;
+    uint32_t evals, credit, ahead, samples, jobs;
     bool score;                           /* run on to where scores end */
     double budget_ns;                     /* instead of evals, which is 0 then */
     uint32_t columns[REPLAY_COLUMNS_MAX]; /* evaluations, or 1/16 of the budget of time */

@@ -291,6 +291,7 @@ enum gk_status replay_json(const struct replay_grid *grid, struct gk_json **json
     (void)gk_json_set_int(json, "evals", grid->evals);
     (void)gk_json_set(json, "budget_seconds", gk_json_new_real(grid->budget_ns * 1e-9));
     (void)gk_json_set_int(json, "credit", grid->credit);
+    (void)gk_json_set_int(json, "ahead", grid->ahead);
     (void)gk_json_set_int(json, "samples", grid->samples);
     for (uint32_t i = 0; status == GK_OK && i < grid->space_count; i++) {
         const struct gk_replay_baseline *baseline = grid->spaces[i].baseline;

@@ -5,6 +5,12 @@
 #include <string.h>
 
 #define CREDIT_MAX 4096u
+#define AHEAD_MAX  16u
+
+struct batch {
+    uint32_t *indices; /* credit */
+    uint32_t count;
+};
 
 struct run {
     const struct gk_recording *recording;
@@ -13,6 +19,11 @@ struct run {
     struct gk_strategy *strategy;
     uint8_t *asked; /* one bit a row */
     double *drawn;  /* samples of one evaluation */
+    struct gk_tell *tells;
+    uint32_t *indices;
+    struct batch batches[AHEAD_MAX + 1]; /* a ring of ahead + 1 */
+    uint32_t next, waiting;
+    bool used_up; /* the strategy has nothing more to ask */
     bool any;
     double told_best_ns;
     struct gk_replay_trace trace;
@@ -116,25 +127,69 @@ static bool is_met(const struct run *run)
     return trace->evals >= run->plan->evals && trace->elapsed_ns >= run->plan->time_ns;
 }
 
-static enum gk_status run_batch(struct run *run, bool *ended, struct gk_err *err)
+/* Asks until `ahead` batches wait behind the one that runs next. */
+static enum gk_status ask_ahead(struct run *run, struct gk_err *err)
 {
-    uint32_t indices[CREDIT_MAX], count = 0;
-    struct gk_tell tells[CREDIT_MAX];
-    enum gk_status status = run->ops->ask(run->strategy, run->plan->credit, indices, &count, err);
-    if (status == GK_END || (status == GK_OK && !count)) {
-        *ended = true;
-        return GK_OK;
-    }
-    for (uint32_t i = 0; status == GK_OK && i < count; i++) {
-        status = check_ask(run, indices[i], err);
-        if (status == GK_OK) {
-            status = evaluate(run, indices[i], &tells[i], err);
+    uint32_t credit = run->plan->credit, most = run->plan->ahead + 1;
+    while (!run->used_up && run->waiting < most) {
+        struct batch *batch = &run->batches[(run->next + run->waiting) % most];
+        enum gk_status status =
+            run->ops->ask(run->strategy, credit, batch->indices, &batch->count, err);
+        if (status == GK_END || (status == GK_OK && !batch->count)) {
+            run->used_up = true;
+            return GK_OK;
         }
+        for (uint32_t i = 0; status == GK_OK && i < batch->count; i++) {
+            status = check_ask(run, batch->indices[i], err);
+        }
+        if (status != GK_OK) {
+            return status;
+        }
+        run->waiting++;
     }
-    for (uint32_t i = 0; status == GK_OK && i < count; i++) {
-        run->ops->tell(run->strategy, &tells[i]);
+    return GK_OK;
+}
+
+/* Measures the batch that waits longest, then tells it. */
+static enum gk_status run_batch(struct run *run, struct gk_err *err)
+{
+    struct batch *batch = &run->batches[run->next];
+    enum gk_status status = GK_OK;
+    for (uint32_t i = 0; status == GK_OK && i < batch->count; i++) {
+        status = evaluate(run, batch->indices[i], &run->tells[i], err);
     }
+    for (uint32_t i = 0; status == GK_OK && i < batch->count; i++) {
+        run->ops->tell(run->strategy, &run->tells[i]);
+    }
+    run->next = (run->next + 1) % (run->plan->ahead + 1);
+    run->waiting--;
     return status;
+}
+
+static enum gk_status run_init(struct run *run, struct gk_err *err)
+{
+    const struct gk_replay_plan *plan = run->plan;
+    struct gk_strategy_setup setup = {.space = run->recording->space,
+                                      .seed = plan->seed,
+                                      .budget_trials = plan->evals,
+                                      .budget_ns = plan->budget_ns,
+                                      .hints = plan->hints,
+                                      .hint_count = plan->hint_count};
+    if (!plan->credit || plan->credit > CREDIT_MAX || plan->ahead > AHEAD_MAX) {
+        return gk_fail(err, GK_INPUT, "credit %u, %u ahead: allowed are 1 to %u and 0 to %u",
+                       plan->credit, plan->ahead, CREDIT_MAX, AHEAD_MAX);
+    }
+    run->asked = calloc(run->recording->count / 8 + 1, 1);
+    run->drawn = calloc(GK_REPLAY_SAMPLES_MAX, sizeof run->drawn[0]);
+    run->tells = calloc(plan->credit, sizeof run->tells[0]);
+    run->indices = calloc((size_t)(plan->ahead + 1) * plan->credit, sizeof run->indices[0]);
+    if (!run->asked || !run->drawn || !run->tells || !run->indices) {
+        return gk_fail(err, GK_NOMEM, "no memory for a run");
+    }
+    for (uint32_t i = 0; i <= plan->ahead; i++) {
+        run->batches[i].indices = run->indices + (size_t)i * plan->credit;
+    }
+    return run->ops->create(&setup, &run->strategy, err);
 }
 
 enum gk_status gk_replay_run(const struct gk_recording *recording,
@@ -142,31 +197,21 @@ enum gk_status gk_replay_run(const struct gk_recording *recording,
                              struct gk_replay_trace *trace_out, struct gk_err *err)
 {
     struct run run = {.recording = recording, .ops = ops, .plan = plan};
-    struct gk_strategy_setup setup = {.space = recording->space,
-                                      .seed = plan->seed,
-                                      .budget_trials = plan->evals,
-                                      .budget_ns = plan->budget_ns,
-                                      .hints = plan->hints,
-                                      .hint_count = plan->hint_count};
-    bool ended = false;
-    if (!plan->credit || plan->credit > CREDIT_MAX) {
-        return gk_fail(err, GK_INPUT, "credit %u: allowed are 1 to %u", plan->credit, CREDIT_MAX);
-    }
-    run.asked = calloc(recording->count / 8 + 1, 1);
-    run.drawn = calloc(GK_REPLAY_SAMPLES_MAX, sizeof run.drawn[0]);
-    enum gk_status status =
-        run.asked && run.drawn ? GK_OK : gk_fail(err, GK_NOMEM, "no memory for a run");
-    if (status == GK_OK) {
-        status = ops->create(&setup, &run.strategy, err);
-    }
-    while (status == GK_OK && !ended && !is_met(&run)) {
-        status = run_batch(&run, &ended, err);
+    enum gk_status status = run_init(&run, err);
+    while (status == GK_OK && !is_met(&run)) {
+        status = ask_ahead(&run, err);
+        if (status != GK_OK || !run.waiting) {
+            break;
+        }
+        status = run_batch(&run, err);
     }
     if (run.strategy) {
         ops->destroy(run.strategy);
     }
     free(run.asked);
     free(run.drawn);
+    free(run.tells);
+    free(run.indices);
     if (status != GK_OK) {
         gk_replay_trace_fini(&run.trace);
         return status;

@@ -3,8 +3,9 @@
  *
  * The device of a run is the recording: an ask is answered with the config's recorded time or some
  * of its recorded samples, and costs what it cost. One config runs after another, as they were
- * recorded; a batch is told when all of it was measured, in the order of its asks. A strategy that
- * asks for an index outside of the space or for one twice is a bug and ends the run.
+ * recorded; a batch is told when all of it was measured, in the order of its asks, and batches
+ * asked ahead wait for their turn. A strategy that asks for an index outside of the space or for
+ * one twice is a bug and ends the run.
  *
  * Pure: everything follows from the recording, the strategy and the plan.
  */
@@ -20,6 +21,7 @@ struct gk_replay_plan {
     double time_ns;   /* simulated time at least */
     double budget_ns; /* budget of time that the strategy is told; 0: none */
     uint32_t credit;  /* configs asked for at once; 1 and more */
+    uint32_t ahead;   /* further batches asked for before one is told, as for a GPU's compilers */
     uint32_t samples; /* 0: the recorded time is told; else the median of so many recorded samples,
                          drawn for each seed and config */
     const uint32_t *hints;

@@ -136,6 +136,55 @@ static void test_trace(void **state)
     gk_recording_destroy(recording);
 }
 
+/* With batches ahead the strategy is told late: it has asked (ahead + 1) * credit before the first
+ * tell, and still every row is met once. */
+static uint32_t asked_count, told_count, most_open;
+
+static enum gk_status watch_ask(struct gk_strategy *self, uint32_t n, uint32_t *indices_out,
+                                uint32_t *count_out, struct gk_err *err)
+{
+    enum gk_status status = gk_strategy_find("random")->ask(self, n, indices_out, count_out, err);
+    asked_count += status == GK_OK ? *count_out : 0;
+    most_open = asked_count - told_count > most_open ? asked_count - told_count : most_open;
+    return status;
+}
+
+static void watch_tell(struct gk_strategy *self, const struct gk_tell *tell)
+{
+    told_count++;
+    gk_strategy_find("random")->tell(self, tell);
+}
+
+static void test_ahead(void **state)
+{
+    (void)state;
+    double times[50];
+    for (int i = 0; i < 50; i++) {
+        times[i] = 50 - i;
+    }
+    struct gk_recording *recording = record(times, 50, 10);
+    struct gk_strategy_ops watched = *gk_strategy_find("random");
+    watched.ask = watch_ask;
+    watched.tell = watch_tell;
+    for (uint32_t ahead = 0; ahead < 4; ahead++) {
+        struct gk_replay_plan plan = {
+            .seed = 1, .evals = 100, .credit = 4, .ahead = ahead, .samples = 1};
+        struct gk_replay_trace trace = {0};
+        struct gk_err err;
+        asked_count = told_count = most_open = 0;
+        assert_int_equal(gk_replay_run(recording, &watched, &plan, &trace, &err), GK_OK);
+        assert_int_equal(most_open, 4 * (ahead + 1));
+        assert_int_equal(asked_count, 50);
+        assert_int_equal(told_count, 50);
+        assert_int_equal(trace.evals, 50);
+        gk_replay_trace_fini(&trace);
+    }
+    struct gk_replay_plan plan = {.evals = 1, .credit = 4, .ahead = 17};
+    struct gk_replay_trace trace = {0};
+    assert_int_equal(gk_replay_run(recording, &watched, &plan, &trace, NULL), GK_INPUT);
+    gk_recording_destroy(recording);
+}
+
 /* Noise: what is told is a median of recorded samples, and what looked best is judged by its
  * recorded time. Without an end in sight all rows are met once. */
 static void test_samples(void **state)
@@ -334,9 +383,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expectation), cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_samples),     cmocka_unit_test(test_contract),
-        cmocka_unit_test(test_fractions),   cmocka_unit_test(test_score),
-        cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_samples),     cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_contract),    cmocka_unit_test(test_fractions),
+        cmocka_unit_test(test_score),       cmocka_unit_test(test_flat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
