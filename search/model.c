@@ -8,26 +8,29 @@
 #include "search/neighbours.h"
 
 #define KEEP_MAX      144 /* points kept when there is no room for all results */
+#define MANY          448 /* results from which a search is long: smaller steps, quicker asks */
+#define MANY_POINTS   176 /* then: points at most */
+#define MANY_KEEP     96
 #define ROOM          24 /* free behind the next ask after a rebuild, or there would be one each ask */
-#define KEEP_BEST     96  /* the best of those, the others at random */
-#define PENDING_MAX   64  /* points on their way that outlive a rebuild, the newest */
+#define KEEP_BEST     64  /* the best of those, the others at random */
+#define PENDING_MAX   48  /* points on their way that outlive a rebuild, the newest */
 #define FIT_POINTS    128 /* the scales are fitted on so many; the cost grows with the cube */
 #define FIT_BEST      64
 #define FIT_TRIES     24
 #define FIT_TRIES_BIG 2   /* once not all results are points: the scales are known by then */
 #define CLIP          1.0 /* of the way from best to median: what is slower than that ... */
 #define CLIP_SLOPE    0.3 /* ... counts in part, since how slow slow ones are matters little */
-#define LEFT_MIN     1e-6
-#define TRUST_FIRST  0.5 /* weight of the overall share of failures, in like configs */
-#define FAIL_CERTAIN 0.98
-#define DRAWN_BASE   32 /* candidates drawn at random for an ask, and for each config of it */
-#define DRAWN_EACH   3
-#define DRAWN_MAX    128
-#define CENTRES      3 /* the best whose neighbours are brought into view */
+#define LEFT_MIN      1e-6
+#define TRUST_FIRST   0.5 /* weight of the overall share of failures, in like configs */
+#define FAIL_CERTAIN  0.98
+#define DRAWN_BASE    32 /* candidates drawn at random for an ask, and for each config of it */
+#define DRAWN_EACH    3
+#define DRAWN_MAX     128
+#define CENTRES       3 /* the best whose neighbours are brought into view */
 
-    /* ------------------------------------------------------------------ life cycle */
+/* ------------------------------------------------------------------ life cycle */
 
-    static bool in_pool(const struct model *model, uint32_t index)
+static bool in_pool(const struct model *model, uint32_t index)
 {
     uint32_t at = index - model->first;
     return model->in_pool[at / 8] >> at % 8 & 1;
@@ -129,7 +132,8 @@ static double taken_for(const struct model *model, uint32_t i)
 static void set_point(struct model *model, uint32_t at, const struct model_result *result)
 {
     model->index[at] = result->index;
-    model->state[at] = MODEL_OK;
+    model->is_ok[at] = true;
+    model->is_pending[at] = false;
     model->log_ns[at] = result->log_ns;
     model->believed[at] = result->log_ns;
     model->log_cost[at] = result->log_cost;
@@ -145,6 +149,16 @@ static int by_time(const void *a, const void *b)
                                    : (x->index > y->index) - (x->index < y->index);
 }
 
+static bool is_long(const struct model *model)
+{
+    return model->result_count >= MANY;
+}
+
+static uint32_t points_max(const struct model *model)
+{
+    return is_long(model) ? MANY_POINTS : GAUSS_POINTS_MAX;
+}
+
 /* Brings the results that shall be points to the front: the best, then others at random; and says
  * how many. The order of results means nothing else. */
 static uint32_t choose_results(struct model *model, uint32_t room)
@@ -153,7 +167,8 @@ static uint32_t choose_results(struct model *model, uint32_t room)
     if (keep <= room) {
         return keep;
     }
-    keep = KEEP_MAX < room ? KEEP_MAX : room;
+    keep = is_long(model) ? MANY_KEEP : KEEP_MAX;
+    keep = keep < room ? keep : room;
     qsort(model->results, model->result_count, sizeof model->results[0], by_time);
     for (uint32_t i = KEEP_BEST; i < keep; i++) {
         uint32_t other = i + (uint32_t)gk_prng_below(&model->prng, model->result_count - i);
@@ -169,41 +184,31 @@ static uint32_t keep_pending(struct model *model)
 {
     uint32_t count = 0, pending = 0;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        pending += model->state[i] == MODEL_PENDING;
+        pending += model->is_pending[i];
     }
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] != MODEL_PENDING || pending-- > PENDING_MAX) {
+        if (!model->is_pending[i] || pending-- > PENDING_MAX) {
             continue;
         }
         model->index[count] = model->index[i];
         model->points[count] = model->points[i];
-        model->state[count] = MODEL_PENDING;
+        model->is_pending[count] = true;
+        model->is_ok[count] = false;
         model->weight[count++] = 1;
     }
     return count;
 }
 
-static void refresh_chances(struct model *model, const uint32_t *slots, uint32_t count)
+static struct pool_source source_of(const struct model *model)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        model->pool.failed[slots[i]] = 0;
-        model->pool.passed[slots[i]] = 0;
-    }
-    uint32_t failed =
-        model->failed_count < MODEL_FAILED_MAX ? model->failed_count : MODEL_FAILED_MAX;
-    if (!failed) {
-        return; /* nothing to weigh the others against: model_tell makes it up at the first one */
-    }
-    for (uint32_t i = 0; i < failed; i++) {
-        struct gauss_point point;
-        make_point(model, model->failed[i], &point);
-        pool_told(&model->pool, &model->gauss, &point, false, slots, count);
-    }
-    for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] == MODEL_OK) {
-            pool_told(&model->pool, &model->gauss, &model->points[i], true, slots, count);
-        }
-    }
+    return (struct pool_source){.points = model->points,
+                                .ok = model->is_ok,
+                                .x = model->x,
+                                .cost = model->cost_x,
+                                .failed = model->failed,
+                                .failed_count = model->failed_count < MODEL_FAILED_MAX
+                                                    ? model->failed_count
+                                                    : MODEL_FAILED_MAX};
 }
 
 /* ------------------------------------------------------------------ targets */
@@ -220,7 +225,7 @@ static double clip_of(const struct model *model)
     double sorted[GAUSS_POINTS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] == MODEL_OK) {
+        if (model->is_ok[i]) {
             sorted[count++] = model->log_ns[i];
         }
     }
@@ -237,7 +242,7 @@ static uint32_t make_targets(struct model *model, double *targets)
     double limit = clip_of(model), sum = 0, squares = 0, costs = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] == MODEL_OK) {
+        if (model->is_ok[i]) {
             double value = model->log_ns[i];
             value = value > limit ? limit + CLIP_SLOPE * (value - limit) : value;
             targets[i] = value;
@@ -249,14 +254,14 @@ static uint32_t make_targets(struct model *model, double *targets)
     model->centre = count ? sum / count : 0;
     model->cost_centre = count ? costs / count : 0;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] == MODEL_OK) {
+        if (model->is_ok[i]) {
             targets[i] -= model->centre;
             squares += targets[i] * targets[i];
         }
     }
     model->scale = count ? fmax(sqrt(squares / count), 1e-4) : 1;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        targets[i] = model->state[i] == MODEL_OK ? targets[i] / model->scale : 0;
+        targets[i] = model->is_ok[i] ? targets[i] / model->scale : 0;
     }
     return count;
 }
@@ -269,12 +274,21 @@ static void believe(struct model *model)
     gauss_solve_back(&model->gauss, back);
     model->best_log = INFINITY;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] == MODEL_OK) {
+        if (model->is_ok[i]) {
             double noise = model->gauss.scales.noise * model->weight[i] * back[i] * model->scale;
             model->believed[i] = model->log_ns[i] - noise;
             model->best_log = fmin(model->best_log, taken_for(model, i));
         }
     }
+}
+
+/* What changed may have raised them. */
+static void forget_scores(struct model *model)
+{
+    for (uint32_t i = 0; i < model->pool.count; i++) {
+        model->pool.score[i] = model->pool.index[i] == POOL_NONE ? -INFINITY : INFINITY;
+    }
+    model->is_unscored = true;
 }
 
 /* After tells, with the points in U as they are. */
@@ -283,7 +297,7 @@ static void retarget(struct model *model)
     double targets[GAUSS_POINTS_MAX], squares = 0;
     uint32_t count = make_targets(model, targets);
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        bool is_ok = model->state[i] == MODEL_OK;
+        bool is_ok = model->is_ok[i];
         double cost = is_ok ? model->log_cost[i] - model->cost_centre : 0;
         /* 0 is what is believed of a point on its way, and of one that failed */
         model->x[i] = is_ok ? gauss_solve_step(&model->gauss, model->x, i, targets[i]) : 0;
@@ -294,9 +308,7 @@ static void retarget(struct model *model)
     believe(model);
     model->is_stale = false;
     model->stamp++;
-    for (uint32_t i = 0; i < model->pool.count; i++) {
-        model->pool.score[i] = INFINITY;
-    }
+    forget_scores(model);
 }
 
 /* ------------------------------------------------------------------ rebuild */
@@ -310,7 +322,7 @@ static void fit(struct model *model, uint32_t tries)
     uint32_t count = make_targets(model, targets), taken = 0, passed = 0, ok = 0;
     if (count > FIT_POINTS) {
         for (uint32_t i = 0; i < model->gauss.count; i++) {
-            if (model->state[i] == MODEL_OK) {
+            if (model->is_ok[i]) {
                 sorted[ok++] = targets[i];
             }
         }
@@ -319,7 +331,7 @@ static void fit(struct model *model, uint32_t tries)
     }
     uint32_t every = count > FIT_POINTS ? (count - FIT_BEST) / (FIT_POINTS - FIT_BEST) + 1 : 1;
     for (uint32_t i = 0; i < model->gauss.count && taken < FIT_POINTS; i++) {
-        bool is_ok = model->state[i] == MODEL_OK;
+        bool is_ok = model->is_ok[i];
         if (is_ok && (targets[i] <= border || passed++ % every == 0)) {
             points[taken] = model->points[i];
             values[taken] = targets[i];
@@ -333,7 +345,7 @@ static void fit(struct model *model, uint32_t tries)
 static enum gk_status rebuild(struct model *model, uint32_t n, struct gk_err *err)
 {
     uint32_t pending = keep_pending(model);
-    uint32_t kept = choose_results(model, GAUSS_POINTS_MAX - ROOM - pending - n);
+    uint32_t kept = choose_results(model, points_max(model) - ROOM - pending - n);
     enum gk_status status = reserve(model, pending + kept + 1, err);
     if (status != GK_OK) {
         return status;
@@ -347,17 +359,8 @@ static enum gk_status rebuild(struct model *model, uint32_t n, struct gk_err *er
     }
     gauss_factor(&model->gauss, model->points, model->weight, pending + kept);
     retarget(model);
-    uint32_t slots[GAUSS_POINTS_MAX];
-    for (uint32_t at = 0; at < model->pool.count;) {
-        uint32_t count = 0;
-        for (; at < model->pool.count && count < GAUSS_POINTS_MAX; at++) {
-            slots[count++] = at; /* free ones too: their rows are kept like all */
-        }
-        pool_solve(&model->pool, &model->gauss, model->points, model->x, model->cost_x, slots,
-                   count);
-        refresh_chances(model, slots, count);
-    }
-    model->pool.rows = model->gauss.count;
+    struct pool_source source = source_of(model);
+    pool_solve_all(&model->pool, &model->gauss, &source);
     model->fit_at = model->result_count + 1 + model->result_count / 10;
     return GK_OK;
 }
@@ -371,7 +374,8 @@ static void add_point(struct model *model, uint32_t index)
     uint32_t at = model->gauss.count;
     make_point(model, index, &model->points[at]);
     model->index[at] = index;
-    model->state[at] = MODEL_PENDING;
+    model->is_pending[at] = true;
+    model->is_ok[at] = false;
     model->weight[at] = 1;
     model->x[at] = 0;
     model->cost_x[at] = 0;
@@ -389,7 +393,7 @@ static void forget_candidate(struct model *model, uint32_t index)
     }
     for (uint32_t i = 0; i < model->pool.count; i++) {
         if (model->pool.index[i] == index) {
-            model->pool.index[i] = POOL_NONE;
+            pool_clear(&model->pool, i);
         }
     }
     mark_pool(model, index, false);
@@ -399,22 +403,6 @@ void model_expect(struct model *model, uint32_t index)
 {
     forget_candidate(model, index);
     add_point(model, index);
-}
-
-static void tell_chances(struct model *model, const struct gauss_point *point, bool ok)
-{
-    uint32_t slots[GAUSS_POINTS_MAX];
-    for (uint32_t at = 0; at < model->pool.count;) {
-        uint32_t count = 0;
-        for (; at < model->pool.count && count < GAUSS_POINTS_MAX; at++) {
-            slots[count++] = at;
-        }
-        if (!ok && model->failed_count == 1) {
-            refresh_chances(model, slots, count); /* the first failure: now the others matter */
-        } else {
-            pool_told(&model->pool, &model->gauss, point, ok, slots, count);
-        }
-    }
 }
 
 static bool add_result(struct model *model, const struct model_result *result)
@@ -452,11 +440,11 @@ void model_tell(struct model *model, const struct gk_tell *tell)
     make_point(model, tell->index, &point);
     model->is_stale = true;
     if (!strategy_is_time(tell)) {
-        model->failed[model->failed_count++ % MODEL_FAILED_MAX] = tell->index;
+        model->failed[model->failed_count++ % MODEL_FAILED_MAX] = point;
         if (at != UINT32_MAX) {
-            model->state[at] = MODEL_FAILED;
+            model->is_pending[at] = false;
         }
-        tell_chances(model, &point, false);
+        pool_told(&model->pool, &model->gauss, &point, false);
         return;
     }
     struct model_result result = {
@@ -470,9 +458,7 @@ void model_tell(struct model *model, const struct gk_tell *tell)
     if (at != UINT32_MAX) {
         set_point(model, at, &result);
     }
-    if (model->failed_count) {
-        tell_chances(model, &point, true);
-    }
+    pool_told(&model->pool, &model->gauss, &point, true);
 }
 
 /* ------------------------------------------------------------------ scores */
@@ -523,20 +509,18 @@ bool model_pick(struct model *model, const struct model_aim *aim, uint32_t *inde
                 double *score_out)
 {
     struct pool *pool = &model->pool;
-    for (uint32_t i = 0; i < pool->count; i++) {
-        if (pool->index[i] != POOL_NONE && pool->score[i] >= HUGE_VAL) {
+    for (uint32_t i = 0; model->is_unscored && i < pool->count; i++) {
+        if (pool->score[i] >= HUGE_VAL) {
             (void)rescore(model, aim, i);
         }
     }
+    model->is_unscored = false;
     for (;;) {
-        uint32_t best = POOL_NONE;
-        for (uint32_t i = 0; i < pool->count; i++) {
-            if (pool->index[i] != POOL_NONE &&
-                (best == POOL_NONE || pool->score[i] > pool->score[best])) {
-                best = i;
-            }
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < pool->count; i++) {
+            best = pool->score[i] > pool->score[best] ? i : best;
         }
-        if (best == POOL_NONE) {
+        if (!pool->count || pool->index[best] == POOL_NONE) {
             return false;
         }
         if (pool->stamp[best] == model->stamp) {
@@ -603,7 +587,7 @@ uint32_t model_best(const struct model *model, uint32_t max, uint32_t *indices_o
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        if (model->state[i] != MODEL_OK) {
+        if (!model->is_ok[i]) {
             continue;
         }
         double value = taken_for(model, i);
@@ -635,7 +619,7 @@ static void make_room(struct model *model, uint32_t count, uint32_t *slots_out)
         }
     }
     while (found < count && pool->count < pool->capacity) {
-        pool->index[pool->count] = POOL_NONE;
+        pool_clear(pool, pool->count);
         slots_out[found++] = pool->count++;
     }
     if (found == count) {
@@ -653,7 +637,7 @@ static void make_room(struct model *model, uint32_t count, uint32_t *slots_out)
     for (uint32_t i = 0; i < pool->count && found < count; i++) {
         if (pool->index[i] != POOL_NONE && pool->score[i] <= border) {
             mark_pool(model, pool->index[i], false);
-            pool->index[i] = POOL_NONE;
+            pool_clear(pool, i);
             slots_out[found++] = i;
         }
     }
@@ -673,13 +657,14 @@ void model_view(struct model *model, const uint32_t *indices, uint32_t count)
     }
     make_room(model, found, slots);
     for (uint32_t i = 0; i < found; i++) {
-        pool->index[slots[i]] = fresh[i];
-        make_point(model, fresh[i], &pool->points[slots[i]]);
-        pool->score[slots[i]] = INFINITY;
+        struct gauss_point point;
+        make_point(model, fresh[i], &point);
+        pool_put(pool, &model->gauss, slots[i], fresh[i], &point);
     }
     if (found) {
-        pool_solve(pool, &model->gauss, model->points, model->x, model->cost_x, slots, found);
-        refresh_chances(model, slots, found);
+        struct pool_source source = source_of(model);
+        pool_solve(pool, &model->gauss, &source, slots, found);
+        model->is_unscored = true;
     }
 }
 
@@ -722,7 +707,7 @@ static void view_more(struct model *model, uint32_t n, const struct model_aim *a
 double model_learn(struct model *model, uint32_t n)
 {
     n = n < PENDING_MAX ? n : PENDING_MAX;
-    bool is_full = model->gauss.count + n > GAUSS_POINTS_MAX;
+    bool is_full = model->gauss.count + n > points_max(model);
     if (model->failed_memory) {
         return model->best_log;
     }
@@ -743,9 +728,7 @@ enum gk_status model_prepare(struct model *model, uint32_t n, const struct model
     }
     if (memcmp(&model->aim, aim, sizeof *aim) != 0) { /* then old scores are no bounds */
         model->aim = *aim;
-        for (uint32_t i = 0; i < model->pool.count; i++) {
-            model->pool.score[i] = INFINITY;
-        }
+        forget_scores(model);
     }
     if (!model->pool.count && model->count <= model->pool.capacity) {
         view_all(model);

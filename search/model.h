@@ -18,7 +18,7 @@
 #include "search/strategy_base.h"
 
 #define MODEL_POOL_MAX   1024 /* candidates in view, of all trees together */
-#define MODEL_FAILED_MAX 128  /* failures that are looked at; newer ones take the place of older */
+#define MODEL_FAILED_MAX 64   /* failures that are looked at; newer ones take the place of older */
 
 struct model_result {
     uint32_t index;
@@ -30,8 +30,6 @@ struct model_aim {
     double best_log;   /* what is to be beaten */
     double cost_power; /* 0: cost does not count; 1: improvement per second */
 };
-
-enum model_state { MODEL_PENDING, MODEL_OK, MODEL_FAILED };
 
 struct model {
     const struct gk_strategy *base; /* whose used-up indices are no candidates */
@@ -46,13 +44,15 @@ struct model {
     struct model_aim aim; /* of the scores in the pool */
     bool covers;          /* the pool held the whole tree from the start */
     bool is_stale;        /* told since the targets were made */
+    bool is_unscored;     /* some candidate was not scored since it came or all were forgotten */
     bool failed_memory;   /* a tell found none: the next prepare says so */
     uint32_t fit_at;      /* results at which the scales are fitted again */
     uint32_t stamp;       /* of scores: raised when what was scored changed */
 
     /* the points of the process, gauss.count of them */
     uint32_t index[GAUSS_POINTS_MAX];
-    enum model_state state[GAUSS_POINTS_MAX];
+    bool is_ok[GAUSS_POINTS_MAX];      /* it has a time */
+    bool is_pending[GAUSS_POINTS_MAX]; /* on its way; neither: it failed */
     struct gauss_point points[GAUSS_POINTS_MAX];
     double log_ns[GAUSS_POINTS_MAX], log_cost[GAUSS_POINTS_MAX], weight[GAUSS_POINTS_MAX];
     double believed[GAUSS_POINTS_MAX]; /* logarithm of an ok one's time, noise taken off */
@@ -61,7 +61,7 @@ struct model {
 
     struct model_result *results; /* every ok one */
     uint32_t result_count, result_capacity;
-    uint32_t failed[MODEL_FAILED_MAX];
+    struct gauss_point failed[MODEL_FAILED_MAX];
     uint32_t failed_count; /* ever */
     double best_log;       /* what the best config is believed to take; INFINITY: none */
 };

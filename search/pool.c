@@ -14,6 +14,7 @@ enum gk_status pool_init(struct pool *pool, uint32_t capacity, struct gk_err *er
     size_t n = capacity;
     pool->index = calloc(n, sizeof pool->index[0]);
     pool->points = calloc(n, sizeof pool->points[0]);
+    pool->digits = calloc(n, GK_PARAMS_MAX);
     pool->left = calloc(n, sizeof pool->left[0]);
     pool->mean = calloc(n, sizeof pool->mean[0]);
     pool->cost = calloc(n, sizeof pool->cost[0]);
@@ -22,8 +23,9 @@ enum gk_status pool_init(struct pool *pool, uint32_t capacity, struct gk_err *er
     pool->block = calloc((size_t)GAUSS_POINTS_MAX * BLOCK, sizeof pool->block[0]);
     pool->score = calloc(n, sizeof pool->score[0]);
     pool->stamp = calloc(n, sizeof pool->stamp[0]);
-    if (!pool->index || !pool->points || !pool->left || !pool->mean || !pool->cost ||
-        !pool->failed || !pool->passed || !pool->block || !pool->score || !pool->stamp) {
+    if (!pool->index || !pool->digits || !pool->points || !pool->left || !pool->mean ||
+        !pool->cost || !pool->failed || !pool->passed || !pool->block || !pool->score ||
+        !pool->stamp) {
         return gk_fail(err, GK_NOMEM, "no memory for %u candidates of a model", capacity);
     }
     return GK_OK;
@@ -33,6 +35,7 @@ void pool_fini(struct pool *pool)
 {
     free(pool->index);
     free(pool->points);
+    free(pool->digits);
     free(pool->v);
     free(pool->left);
     free(pool->mean);
@@ -64,8 +67,8 @@ enum gk_status pool_reserve(struct pool *pool, uint32_t rows, struct gk_err *err
 
 size_t pool_bytes(const struct pool *pool)
 {
-    size_t each = sizeof pool->index[0] + sizeof pool->points[0] + 5 * sizeof(float) +
-                  sizeof pool->score[0] + sizeof pool->stamp[0] +
+    size_t each = sizeof pool->index[0] + GK_PARAMS_MAX + sizeof pool->points[0] +
+                  5 * sizeof(float) + sizeof pool->score[0] + sizeof pool->stamp[0] +
                   pool->row_capacity * sizeof pool->v[0];
     return each * pool->capacity + GAUSS_POINTS_MAX * BLOCK * sizeof pool->block[0];
 }
@@ -92,28 +95,36 @@ static inline float falling_exp(float x)
     return sum * power.value;
 }
 
-/* likeness[i] of `point` to the candidates slots[0 .. count-1], count <= BLOCK. */
-static void likeness_block(const struct pool *pool, const struct gauss *gauss,
-                           const struct gauss_point *point, const uint32_t *slots, uint32_t count,
+/* likeness[i] of `point` to count <= BLOCK candidates, whose digits lie axis after axis, `stride`
+ * apart. */
+static void likeness_block(const struct gauss *gauss, const struct gauss_point *point,
+                           const uint8_t *digits, size_t stride, uint32_t count,
                            float *restrict likeness)
 {
-    float sums[2 * BLOCK] = {0}; /* squared distance and jump, in pairs as in the tables */
-    for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *digits = pool->points[slots[i]].digits;
-        float square = 0, jump = 0;
-        for (uint32_t axis = 0; axis < gauss->axes.count; axis++) {
-            const float *pair =
-                gauss->tables + 2 * ((size_t)gauss->offset[axis] +
-                                     point->digits[axis] * gauss->axes.values[axis] + digits[axis]);
-            square += pair[0];
-            jump += pair[1];
+    float square[BLOCK] = {0}, jump[BLOCK] = {0};
+    for (uint32_t axis = 0; axis < gauss->axes.count; axis++, digits += stride) {
+        const float *pairs = gauss->tables + 2 * ((size_t)gauss->offset[axis] +
+                                                  point->digits[axis] * gauss->axes.values[axis]);
+        for (uint32_t i = 0; i < count; i++) {
+            square[i] += pairs[2 * digits[i]];
+            jump[i] += pairs[2 * digits[i] + 1];
         }
-        sums[i] = sqrtf(5 * square);
-        sums[BLOCK + i] = jump;
     }
     for (uint32_t i = 0; i < BLOCK; i++) {
-        float r = sums[i];
-        likeness[i] = (1 + r + r * r / 3) * falling_exp(r + sums[BLOCK + i]);
+        float r = sqrtf(5 * square[i]);
+        likeness[i] = (1 + r + r * r / 3) * falling_exp(r + jump[i]);
+    }
+}
+
+/* The digits of some slots, side by side as likeness_block wants them. */
+static void gather(const struct pool *pool, const struct gauss *gauss, const uint32_t *slots,
+                   uint32_t count, uint8_t out[GK_PARAMS_MAX * BLOCK])
+{
+    for (uint32_t axis = 0; axis < gauss->axes.count; axis++) {
+        const uint8_t *digits = pool->digits + (size_t)axis * pool->capacity;
+        for (uint32_t i = 0; i < count; i++) {
+            out[axis * BLOCK + i] = digits[slots[i]];
+        }
     }
 }
 
@@ -133,15 +144,13 @@ static bool has_extras(const struct gauss_point *point)
     return false;
 }
 
-static void kernel_block(const struct pool *pool, const struct gauss *gauss,
-                         const struct gauss_point *point, const uint32_t *slots, uint32_t count,
-                         float *restrict kernel)
+/* The likeness becomes the kernel. slots NULL: those from `at` on. */
+static void add_extras(const struct pool *pool, const struct gauss *gauss,
+                       const struct gauss_point *point, const uint32_t *slots, uint32_t at,
+                       uint32_t count, float *restrict kernel)
 {
-    likeness_block(pool, gauss, point, slots, count, kernel);
-    if (has_extras(point)) {
-        for (uint32_t i = 0; i < count; i++) {
-            kernel[i] += (float)extras_of(gauss, point, &pool->points[slots[i]]);
-        }
+    for (uint32_t i = 0; has_extras(point) && i < count; i++) {
+        kernel[i] += (float)extras_of(gauss, point, &pool->points[slots ? slots[i] : at + i]);
     }
 }
 
@@ -162,13 +171,10 @@ void pool_append(struct pool *pool, const struct gauss *gauss, const struct gaus
     float *row = pool->v + (size_t)last * pool->capacity;
     const double *column = gauss->upper + last;
     float kernel[BLOCK];
-    uint32_t slots[BLOCK];
     for (uint32_t at = 0; at < pool->count; at += BLOCK) {
         uint32_t count = pool->count - at < BLOCK ? pool->count - at : BLOCK;
-        for (uint32_t i = 0; i < count; i++) {
-            slots[i] = at + i;
-        }
-        kernel_block(pool, gauss, &points[last], slots, count, kernel);
+        likeness_block(gauss, &points[last], pool->digits + at, pool->capacity, count, kernel);
+        add_extras(pool, gauss, &points[last], NULL, at, count, kernel);
         memcpy(row + at, kernel, count * sizeof kernel[0]);
     }
     for (uint32_t k = 0; k < last; k++) {
@@ -182,11 +188,18 @@ void pool_append(struct pool *pool, const struct gauss *gauss, const struct gaus
     }
 }
 
-static void solve_block(struct pool *pool, const struct gauss *gauss,
-                        const struct gauss_point *points, const double *x, const double *cost,
-                        const uint32_t *slots, uint32_t count)
+/* Likeness to a config that failed or passed: they reach less far than times do. */
+static inline float nearness(float likeness)
 {
-    float mean[BLOCK] = {0}, paid[BLOCK] = {0}, left[BLOCK] = {0};
+    return likeness * likeness * likeness;
+}
+
+static void solve_block(struct pool *pool, const struct gauss *gauss,
+                        const struct pool_source *source, const uint32_t *slots, uint32_t count)
+{
+    uint8_t digits[GK_PARAMS_MAX * BLOCK] = {0};
+    float mean[BLOCK] = {0}, paid[BLOCK] = {0}, left[BLOCK] = {0}, passed[BLOCK] = {0};
+    gather(pool, gauss, slots, count, digits);
     for (uint32_t i = 0; i < count; i++) {
         const struct gauss_point *point = &pool->points[slots[i]];
         left[i] = has_extras(point) ? (float)gauss_kernel(gauss, point, point) : 1;
@@ -194,7 +207,11 @@ static void solve_block(struct pool *pool, const struct gauss *gauss,
     for (uint32_t k = 0; k < gauss->count; k++) {
         float *row = pool->block + (size_t)k * BLOCK;
         const double *column = gauss->upper + k;
-        kernel_block(pool, gauss, &points[k], slots, count, row);
+        likeness_block(gauss, &source->points[k], digits, BLOCK, count, row);
+        for (uint32_t i = 0; source->ok[k] && i < BLOCK; i++) {
+            passed[i] += nearness(row[i]);
+        }
+        add_extras(pool, gauss, &source->points[k], slots, 0, count, row);
         for (uint32_t p = 0; p < k; p++) {
             subtract_row(row, pool->block + (size_t)p * BLOCK,
                          (float)column[(size_t)p * gauss->stride], BLOCK);
@@ -203,8 +220,8 @@ static void solve_block(struct pool *pool, const struct gauss *gauss,
         for (uint32_t i = 0; i < BLOCK; i++) {
             row[i] *= pivot;
             left[i] -= row[i] * row[i];
-            mean[i] += (float)x[k] * row[i];
-            paid[i] += (float)cost[k] * row[i];
+            mean[i] += (float)source->x[k] * row[i];
+            paid[i] += (float)source->cost[k] * row[i];
         }
         for (uint32_t i = 0; i < count; i++) {
             pool->v[(size_t)k * pool->capacity + slots[i]] = row[i];
@@ -214,15 +231,36 @@ static void solve_block(struct pool *pool, const struct gauss *gauss,
         pool->left[slots[i]] = left[i];
         pool->mean[slots[i]] = mean[i];
         pool->cost[slots[i]] = paid[i];
+        pool->passed[slots[i]] = passed[i];
+        pool->failed[slots[i]] = 0;
+    }
+    for (uint32_t k = 0; k < source->failed_count; k++) {
+        float likeness[BLOCK];
+        likeness_block(gauss, &source->failed[k], digits, BLOCK, count, likeness);
+        for (uint32_t i = 0; i < count; i++) {
+            pool->failed[slots[i]] += nearness(likeness[i]);
+        }
     }
 }
 
-void pool_solve(struct pool *pool, const struct gauss *gauss, const struct gauss_point *points,
-                const double *x, const double *cost, const uint32_t *slots, uint32_t count)
+void pool_solve(struct pool *pool, const struct gauss *gauss, const struct pool_source *source,
+                const uint32_t *slots, uint32_t count)
 {
     for (uint32_t at = 0; at < count; at += BLOCK) {
-        solve_block(pool, gauss, points, x, cost, slots + at,
-                    count - at < BLOCK ? count - at : BLOCK);
+        solve_block(pool, gauss, source, slots + at, count - at < BLOCK ? count - at : BLOCK);
+    }
+    pool->rows = gauss->count;
+}
+
+void pool_solve_all(struct pool *pool, const struct gauss *gauss, const struct pool_source *source)
+{
+    uint32_t slots[BLOCK];
+    for (uint32_t at = 0; at < pool->count; at += BLOCK) {
+        uint32_t count = pool->count - at < BLOCK ? pool->count - at : BLOCK;
+        for (uint32_t i = 0; i < count; i++) {
+            slots[i] = at + i; /* free ones too: their rows are kept like all */
+        }
+        solve_block(pool, gauss, source, slots, count);
     }
     pool->rows = gauss->count;
 }
@@ -239,16 +277,32 @@ void pool_means(struct pool *pool, const double *x, const double *cost)
 }
 
 void pool_told(struct pool *pool, const struct gauss *gauss, const struct gauss_point *point,
-               bool ok, const uint32_t *slots, uint32_t count)
+               bool ok)
 {
     float likeness[BLOCK];
     float *sums = ok ? pool->passed : pool->failed;
-    for (uint32_t at = 0; at < count; at += BLOCK) {
-        uint32_t part = count - at < BLOCK ? count - at : BLOCK;
-        likeness_block(pool, gauss, point, slots + at, part, likeness);
-        for (uint32_t i = 0; i < part; i++) {
-            float near = likeness[i];
-            sums[slots[at + i]] += near * near * near; /* failures reach less far than times do */
+    for (uint32_t at = 0; at < pool->count; at += BLOCK) {
+        uint32_t count = pool->count - at < BLOCK ? pool->count - at : BLOCK;
+        likeness_block(gauss, point, pool->digits + at, pool->capacity, count, likeness);
+        for (uint32_t i = 0; i < count; i++) {
+            sums[at + i] += nearness(likeness[i]);
         }
     }
+}
+
+void pool_put(struct pool *pool, const struct gauss *gauss, uint32_t slot, uint32_t index,
+              const struct gauss_point *point)
+{
+    pool->index[slot] = index;
+    pool->points[slot] = *point;
+    pool->score[slot] = INFINITY;
+    for (uint32_t axis = 0; axis < gauss->axes.count; axis++) {
+        pool->digits[(size_t)axis * pool->capacity + slot] = point->digits[axis];
+    }
+}
+
+void pool_clear(struct pool *pool, uint32_t slot)
+{
+    pool->index[slot] = POOL_NONE;
+    pool->score[slot] = -INFINITY;
 }

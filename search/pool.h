@@ -20,6 +20,7 @@ struct pool {
     uint32_t row_capacity;
     uint32_t *index; /* by slot; POOL_NONE: the slot is free */
     struct gauss_point *points;
+    uint8_t *digits; /* of the points again, axis after axis */
     float *v;        /* rows x capacity */
     float *left;     /* variance that no point explains, of the process's 1 */
     float *mean;     /* standardised logarithm of the time */
@@ -27,7 +28,8 @@ struct pool {
     float *failed;   /* likeness to configs that failed, summed */
     float *passed;   /* and to those that did not */
     float *block;    /* room to solve some candidates side by side */
-    double *score;   /* the last one; an upper bound while no tell comes in */
+    double *score;   /* the last one; an upper bound while no tell comes in;
+                        -INFINITY: the slot is free */
     uint32_t *stamp; /* of the score */
 };
 
@@ -37,15 +39,29 @@ void pool_fini(struct pool *pool);
 enum gk_status pool_reserve(struct pool *pool, uint32_t rows, struct gk_err *err);
 size_t pool_bytes(const struct pool *pool);
 
+/* This config takes the slot, which was free: solve it next. */
+void pool_put(struct pool *pool, const struct gauss *gauss, uint32_t slot, uint32_t index,
+              const struct gauss_point *point);
+void pool_clear(struct pool *pool, uint32_t slot); /* and leaves it */
+
+/* What candidates are solved from. */
+struct pool_source {
+    const struct gauss_point *points; /* those in U */
+    const bool *ok;                   /* which of them have a time */
+    const double *x, *cost;           /* U'^-1 of the targets and of the costs */
+    const struct gauss_point *failed;
+    uint32_t failed_count;
+};
+/* These slots, or all of them, anew. */
+void pool_solve(struct pool *pool, const struct gauss *gauss, const struct pool_source *source,
+                const uint32_t *slots, uint32_t count);
+void pool_solve_all(struct pool *pool, const struct gauss *gauss, const struct pool_source *source);
 /* The last point of `gauss` enters all candidates. points: all of them. */
 void pool_append(struct pool *pool, const struct gauss *gauss, const struct gauss_point *points);
-/* Solves `count` slots anew, of ascending or any order. x, cost: as for pool_means. */
-void pool_solve(struct pool *pool, const struct gauss *gauss, const struct gauss_point *points,
-                const double *x, const double *cost, const uint32_t *slots, uint32_t count);
-/* Means of all candidates from x = U'^-1 values and the same of costs. */
+/* Means of all candidates from x = U'^-1 targets and the same of costs. */
 void pool_means(struct pool *pool, const double *x, const double *cost);
-/* Adds the likeness of one told config to all candidates, or to those of `slots`. */
+/* Adds the likeness of one told config to all candidates. */
 void pool_told(struct pool *pool, const struct gauss *gauss, const struct gauss_point *point,
-               bool ok, const uint32_t *slots, uint32_t count);
+               bool ok);
 
 #endif
