@@ -1,5 +1,6 @@
 /* gktune best: what the store would export. */
 #include "cli/listing.h"
+#include "cli/shape_option.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -98,8 +99,10 @@ enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err)
         }
         for (size_t i = 0; i < GK_ARRAY_COUNT(filters); i++) {
             const char *value = gk_options_get(&cli->options, filters[i]);
+            char arch[64];
             if (value) {
-                (void)gk_json_set_string(body, filters[i], value);
+                gk_arch_name(value, arch);
+                (void)gk_json_set_string(body, filters[i], i == 0 ? arch : value);
             }
         }
         status = gk_listing(cli, client, "best", body, "rows",

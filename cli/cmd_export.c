@@ -1,5 +1,6 @@
 /* gktune export: winners of the store as a header or JSON. */
 #include "cli/export.h"
+#include "cli/shape_option.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,9 +50,12 @@ enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
     struct gk_client *client = NULL;
     struct gk_json *files = NULL;
     const char *gpu = gk_options_get(&cli->options, "gpu");
+    const char *given = gk_options_get(&cli->options, "arch");
+    char arch[64] = "";
+    gk_arch_name(given ? given : "", arch);
     struct gk_export_ask ask = {.ops = cli->options.operands,
                                 .op_count = cli->options.operand_count,
-                                .arch = gk_options_get(&cli->options, "arch"),
+                                .arch = given ? arch : NULL,
                                 .gpu = gpu && strcmp(gpu, "all") != 0 ? gpu : NULL,
                                 .out_dir = gk_options_get(&cli->options, "out")};
     enum gk_status status = read_format(gk_options_get(&cli->options, "format"), &ask.format, err);

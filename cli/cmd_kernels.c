@@ -6,6 +6,7 @@
  * 4096 (or the nearest allowed), everything else at its default.
  */
 #include "cli/command.h"
+#include "cli/shape_option.h"
 #include "cli/table.h"
 #include "search/space.h"
 
@@ -321,8 +322,9 @@ enum gk_status gk_cmd_kernels(struct gk_cli *cli, struct gk_err *err)
     arch = arch ? arch : "emu-sm_80";
     struct gk_device_props dev;
     struct gk_catalog *catalog = NULL;
-    enum gk_status status = gk_device_props_builtin(arch, &dev, err);
+    enum gk_status status = gk_arch_limits(arch, &dev, err);
     if (status == GK_OK) {
+        arch = dev.arch;
         status = gk_load_catalog(cli, what, &catalog, err);
     }
     if (status != GK_OK) {

@@ -51,7 +51,7 @@ static enum gk_status question_init(struct question *q, struct gk_cli *cli, stru
     struct gk_json *fields = NULL;
     struct gk_diag diag;
     gk_diag_init(&diag);
-    enum gk_status status = gk_device_props_builtin(arch ? arch : "emu-sm_80", &q->dev, err);
+    enum gk_status status = gk_arch_limits(arch ? arch : "emu-sm_80", &q->dev, err);
     if (status != GK_OK) {
         goto out;
     }
@@ -251,8 +251,12 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
         status = gk_print_json(cli, json, err);
         gk_json_free(json);
     } else {
-        (void)printf("%s: %s\n%s", text, legal == GK_OK ? "legal" : why.text,
-                     gk_buf_text(&derived));
+        char *whole = gk_config_text(&q->def.trees[tree], &config);
+        size_t size = whole ? strlen(whole) : 0;
+        bool named = size > 0 && strncmp(why.text, whole, size) == 0; /* the reason begins so */
+        (void)printf("%s%s%s\n%s", named ? "" : text, named ? "" : ": ",
+                     legal == GK_OK ? "legal" : why.text, gk_buf_text(&derived));
+        free(whole);
     }
     gk_buf_fini(&derived);
     return status;

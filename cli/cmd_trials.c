@@ -3,14 +3,26 @@
 
 #include <string.h>
 
-#define MESSAGE_BYTES 100 /* of a failure's message in a cell; --json has all of it */
-
 /* What a reader of the time has to know: "unstable, near_floor". */
 static void marks_cell(struct gk_table *table, const struct gk_json *marks)
 {
     struct gk_buf text = {0};
     for (size_t i = 0; i < gk_json_count(marks); i++) {
         gk_buf_printf(&text, "%s%s", i ? ", " : "", gk_json_string(gk_json_at(marks, i), "?"));
+    }
+    gk_table_cell(table, "%s", gk_buf_text(&text));
+    gk_buf_fini(&text);
+}
+
+/* A row is a line for whoever filters them: the lines of a message are joined. */
+static void message_cell(struct gk_table *table, const char *message)
+{
+    struct gk_buf text = {0};
+    while (*message) {
+        size_t size = strcspn(message, "\n");
+        gk_buf_printf(&text, "%s%.*s", text.size > 0 && size > 0 ? "; " : "", (int)size, message);
+        message += size;
+        message += strspn(message, "\n\t ");
     }
     gk_table_cell(table, "%s", gk_buf_text(&text));
     gk_buf_fini(&text);
@@ -23,8 +35,6 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     }
     const char *failure = gk_json_get_string(row, "failure", "-");
     const char *message = gk_json_get_string(row, "message", "");
-    int size = (int)strcspn(message, "\n");
-    bool cut = size > MESSAGE_BYTES || message[size] != '\0';
     gk_cell_int(table, row, "trial");
     gk_cell_int(table, row, "task");
     gk_cell_text(table, row, "state");
@@ -33,12 +43,11 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_table_cell(table, "%s", failure);
     gk_cell_text(table, row, "config");
     const struct gk_json *marks = gk_json_get(row, "marks");
-    if (gk_json_count(marks) > 0 && size == 0) {
+    if (gk_json_count(marks) > 0 && message[0] == '\0') {
         marks_cell(table, marks);
-        return;
+    } else {
+        message_cell(table, message);
     }
-    gk_table_cell(table, "%.*s%s", size > MESSAGE_BYTES ? MESSAGE_BYTES : size, message,
-                  cut ? " ..." : "");
 }
 
 enum gk_status gk_cmd_trials(struct gk_cli *cli, struct gk_err *err)

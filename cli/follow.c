@@ -70,6 +70,7 @@ static enum gk_status look_at(struct gk_follow *follow, struct look *look, struc
     if (state.total < state.done) {
         state.total = state.done;
     }
+    state.best_ns = follow->best_ns > 0 ? follow->best_ns : state.best_ns;
     follow->state = state;
     look->ended = gk_job_ended(job);
     gk_json_free(reply);
@@ -83,6 +84,21 @@ static enum gk_status watch(struct gk_follow *follow, struct gk_err *err)
     (void)gk_json_set_int(body, "job", follow->job);
     (void)gk_json_set_int(body, "after_event", follow->after_event > 0 ? follow->after_event : 0);
     return gk_client_request(follow->client, "watch", body, 0, NULL, err);
+}
+
+void gk_follow_recorded(struct gk_follow *follow, const struct gk_json *event)
+{
+    int64_t task = gk_json_get_int(event, "task", 0);
+    double ns = gk_json_get_real(event, "time_ns", 0);
+    uint64_t at = (uint64_t)task % GK_FOLLOW_BESTS;
+    if (strcmp(gk_json_get_string(event, "kind", ""), "recorded") != 0 || !(ns > 0)) {
+        return;
+    }
+    if (follow->bests[at].task != task || follow->bests[at].ns > ns || follow->bests[at].ns <= 0) {
+        follow->bests[at].task = task;
+        follow->bests[at].ns = ns;
+    }
+    follow->best_ns = follow->bests[at].ns;
 }
 
 /* Events that wait, without waiting for more than the first. */
@@ -100,6 +116,7 @@ static enum gk_status take_events(struct gk_follow *follow, struct look *look, s
                     (number == 0 || number > follow->after_event);
         if (ours) {
             const char *kind = gk_json_get_string(event, "kind", "");
+            gk_follow_recorded(follow, event);
             follow->after_event = number > 0 ? number : follow->after_event;
             if (strcmp(kind, "job_done") == 0 || strcmp(kind, "cancelled") == 0) {
                 look->due_ms = 0; /* look at once: it has ended, or is about to */

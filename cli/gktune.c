@@ -143,6 +143,10 @@ static enum gk_status top_level(int argc, char **argv, struct gk_err *err)
         }
         return print_text(&text, err);
     }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        struct gk_cli cli = {0};
+        return gk_cmd_version(&cli, err);
+    }
     if (strcmp(word, "--completion") == 0) {
         enum gk_status status = gk_manual_completion(argc > 2 ? argv[2] : "", &text, err);
         return status == GK_OK ? print_text(&text, err) : status;

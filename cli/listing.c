@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct listing {
     struct gk_cli *cli;
@@ -33,6 +34,7 @@ enum gk_status gk_listing(struct gk_cli *cli, struct gk_client *client, const ch
     struct listing listing = {.cli = cli, .cells = cells};
     listing.rows = cli->json ? gk_json_new_array() : NULL;
     gk_table_init(&listing.table, head);
+    listing.table.width = isatty(STDOUT_FILENO) && cli->columns > 0 ? (uint32_t)cli->columns : 0;
     enum gk_status status = gk_client_pages(client, verb, body, list, take_row, &listing, err);
     if (status == GK_OK && cli->json) {
         struct gk_json *json = gk_json_new_object();

@@ -17,7 +17,7 @@ void gk_manual_overview(struct gk_buf *out)
     gk_buf_puts(
         out, "\nEvery command: --help, and [--state DIR] [--connect ENDPOINT] [--kernels DIR]\n"
              "($GKTUNE_STATE, $GKTUNE_CONNECT). gktune --completion bash|zsh prints a completion\n"
-             "script, gktune --man [COMMAND] a manual page.\n\n"
+             "script, gktune --man [COMMAND] a manual page, gktune --version the version.\n\n"
              "Exit status: 0 done; 1 the job ended without a verified pick for some problem; 2 "
              "bad\nusage or input; 3 a named daemon does not answer; 4 internal error.\n");
 }

@@ -88,3 +88,26 @@ void gk_emu_device_name(const char *arch, char device_out[64])
     bool is_target = strncmp(target, "sm_", 3) == 0;
     (void)snprintf(device_out, 64, "%s%.50s", is_target ? "emu:" : "", target);
 }
+
+void gk_arch_name(const char *text, char arch_out[64])
+{
+    struct gk_device_props props;
+    bool known = gk_device_props_builtin(text, &props, NULL) == GK_OK;
+    (void)snprintf(arch_out, 64, "%.60s", known ? props.arch : text);
+}
+
+enum gk_status gk_arch_limits(const char *arch, struct gk_device_props *props_out,
+                              struct gk_err *err)
+{
+    char near[64];
+    struct gk_device_props props;
+    (void)snprintf(near, sizeof near, "emu-%.50s", arch);
+    if (strncmp(arch, "sm_", 3) == 0 && gk_device_props_builtin(near, &props, NULL) == GK_OK) {
+        return gk_fail(err, GK_USAGE,
+                       "--arch %s: a GPU's limits are known to its worker alone; --arch %s has "
+                       "those of the target on 8 SMs",
+                       arch, near);
+    }
+    enum gk_status status = gk_device_props_builtin(arch, props_out, err);
+    return status == GK_OK ? GK_OK : gk_fail_in(err, status, "--arch");
+}

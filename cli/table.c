@@ -83,8 +83,56 @@ static uint32_t width_of(const char *text)
     return width;
 }
 
+#define ROOM_MIN 40 /* columns beside a row that are worth filling */
+#define INDENT   4
+
+/* Bytes of the text that fit `room` columns, broken behind a blank where there is one. */
+static size_t part_that_fits(const char *text, uint32_t room)
+{
+    uint32_t width = 0;
+    size_t size = 0, blank = 0;
+    while (text[size] && width < room) {
+        width++;
+        size++;
+        while (((unsigned char)text[size] & 0xC0) == 0x80) {
+            size++;
+        }
+        blank = text[size] == ' ' ? size : blank;
+    }
+    return text[size] == '\0' || blank == 0 ? size : blank;
+}
+
+/* The last cell of a row that has used `used` columns so far. */
+static void put_last(const char *text, uint32_t used, uint32_t width, struct gk_buf *out)
+{
+    uint32_t indent = used;
+    if (width <= INDENT || used + width_of(text) <= width) {
+        gk_buf_puts(out, text);
+        return;
+    }
+    if (used + ROOM_MIN > width) {
+        indent = INDENT;
+        gk_buf_printf(out, "\n%*s", INDENT, "");
+    }
+    for (;;) {
+        size_t size = part_that_fits(text, width - indent);
+        size_t whole = size;
+        while (whole > 0 && text[whole - 1] == ' ') {
+            whole--;
+        }
+        gk_buf_add(out, text, whole);
+        text += size;
+        text += strspn(text, " ");
+        if (*text == '\0') {
+            return;
+        }
+        gk_buf_printf(out, "\n%*s", (int)indent, "");
+    }
+}
+
 void gk_table_render(const struct gk_table *table, struct gk_buf *out)
 {
+    uint32_t used = 0;
     uint32_t widths[GK_TABLE_COLUMNS_MAX] = {0};
     for (uint32_t i = 0; i < table->count; i++) {
         uint32_t width = width_of(table->cells[i]), column = i % table->columns;
@@ -97,9 +145,12 @@ void gk_table_render(const struct gk_table *table, struct gk_buf *out)
         int pad = (int)(widths[column] - width_of(table->cells[i]));
         if (table->right[column]) {
             gk_buf_printf(out, "%*s%s", pad, "", table->cells[i]);
+        } else if (last) {
+            put_last(table->cells[i], used, table->width, out);
         } else {
-            gk_buf_printf(out, "%s%*s", table->cells[i], last ? 0 : pad, "");
+            gk_buf_printf(out, "%s%*s", table->cells[i], pad, "");
         }
+        used = last ? 0 : used + widths[column] + 2;
         gk_buf_puts(out, last ? "\n" : "  ");
     }
 }

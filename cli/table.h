@@ -12,6 +12,9 @@ struct gk_table {
     bool right[GK_TABLE_COLUMNS_MAX]; /* numbers stand right */
     char **cells;                     /* row after row, the head first */
     uint32_t count, capacity;
+    /* Of the terminal: a last cell that does not fit is broken between words, below its row where
+     * the row leaves little room. 0 (a pipe, a file): every row is one line. */
+    uint32_t width;
     bool failed;
 };
 

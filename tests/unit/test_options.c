@@ -1,6 +1,7 @@
 /* Command-line options, budgets, tables, state folders, and help made from the table of commands.
  */
 #include "cli/command.h"
+#include "cli/follow.h"
 #include "cli/manual.h"
 #include "cli/table.h"
 #include "core/state_dir.h"
@@ -39,6 +40,64 @@ static void test_parse(void **state)
     assert_true(gk_options_has(&options, "fresh"));
     assert_string_equal(gk_options_get(&options, "state"), "/s");
     assert_null(gk_options_get(&options, "connect"));
+}
+
+/* The best time is that of the problem which recorded last, and each problem keeps its own. */
+static void test_best_so_far(void **state)
+{
+    static const struct {
+        const char *event;
+        double best;
+    } steps[] = {
+        {"{\"kind\":\"asked\",\"task\":1,\"time_ns\":5.0}", 0},
+        {"{\"kind\":\"recorded\",\"task\":1,\"ok\":false}", 0},
+        {"{\"kind\":\"recorded\",\"task\":1,\"time_ns\":50.0}", 50},
+        {"{\"kind\":\"recorded\",\"task\":2,\"time_ns\":7.0}", 7},
+        {"{\"kind\":\"recorded\",\"task\":1,\"time_ns\":60.0}", 50},
+        {"{\"kind\":\"recorded\",\"task\":1,\"time_ns\":40.0}", 40},
+        {"{\"kind\":\"recorded\",\"task\":65,\"time_ns\":90.0}", 90},
+    };
+    struct gk_follow follow = {0};
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(steps); i++) {
+        struct gk_json *event = NULL;
+        assert_int_equal(
+            gk_json_parse(steps[i].event, strlen(steps[i].event), "event", &event, NULL), GK_OK);
+        gk_follow_recorded(&follow, event);
+        assert_true(follow.best_ns == steps[i].best);
+        gk_json_free(event);
+    }
+}
+
+/* A long last cell: whole in a pipe, between words on a terminal, below its row where that is
+ * narrow. */
+static void test_wrapped(void **state)
+{
+    static const struct {
+        uint32_t width;
+        const char *text;
+    } cases[] = {
+        {0, "id  message\n 7  one two three four five six seven eight nine ten eleven twelve\n"},
+        {50,
+         "id  message\n 7  one two three four five six seven eight nine\n    ten eleven twelve\n"},
+        {24, "id  message\n 7  \n    one two three four\n    five six seven eight\n    nine ten "
+             "eleven\n"
+             "    twelve\n"},
+        {100, "id  message\n 7  one two three four five six seven eight nine ten eleven twelve\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_table table;
+        struct gk_buf out = {0};
+        gk_table_init(&table, ">id|message");
+        table.width = cases[i].width;
+        gk_table_cell(&table, "7");
+        gk_table_cell(&table, "one two three four five six seven eight nine ten eleven twelve");
+        gk_table_render(&table, &out);
+        assert_string_equal(gk_buf_text(&out), cases[i].text);
+        gk_table_fini(&table);
+        gk_buf_fini(&out);
+    }
 }
 
 static void test_refused(void **state)
@@ -167,7 +226,7 @@ static void test_manual(void **state)
         gk_buf_fini(&help);
         gk_buf_fini(&page);
     }
-    assert_int_equal(count, 18);
+    assert_int_equal(count, 20);
     assert_int_equal(gk_manual_completion("fish", &completion, NULL), GK_USAGE);
     assert_null(gk_command_find("verify"));
     gk_buf_fini(&all);
@@ -177,7 +236,8 @@ static void test_manual(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_parse),     cmocka_unit_test(test_best_so_far),
+        cmocka_unit_test(test_wrapped),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_budgets),   cmocka_unit_test(test_table),
         cmocka_unit_test(test_state_dir), cmocka_unit_test(test_manual),
     };
