@@ -12,6 +12,7 @@
 #include "search/replay_t4.h"
 
 #define FILES_MAX   4096u
+#define TEXT_MAX    ((size_t)1 << 30) /* of all files together: some 500,000 trials */
 #define SAMPLES_MAX GK_SAMPLES_MAX
 
 struct t4_file {
@@ -26,6 +27,7 @@ struct t4_export {
     uint32_t job_count;
     struct t4_file *files;
     uint32_t file_count;
+    size_t text_size;
 };
 
 static void t4_fini(struct t4_export *self)
@@ -237,7 +239,13 @@ static enum gk_status take_trial(void *context, const struct gk_json *row, struc
         result.verify_ns = gk_json_get_real(row, "verify_ns", 0);
         result.time_ns = gk_json_get_real(row, "time_ns", 0);
         result.measurement_count = extras_of(row, extras);
+        self->text_size -= file->text.size;
         status = gk_t4_add(&result, file->rows++ == 0, &file->text, err);
+        self->text_size += file->text.size;
+    }
+    if (status == GK_OK && self->text_size > TEXT_MAX) {
+        status = gk_fail(err, GK_LIMIT,
+                         "more than %zu bytes of trials; name an op, --arch or --gpu", TEXT_MAX);
     }
     gk_json_free(configuration);
     return status;

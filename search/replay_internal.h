@@ -51,6 +51,7 @@ struct replay_rows {
     bool is_t4;
     uint32_t param_count; /* 0: not known yet */
     bool have_params;
+    size_t too_many; /* parameters of a file that has more than a space can have; else 0 */
     struct replay_param *params; /* GK_PARAMS_MAX */
     struct replay_raw *raws;
     size_t count, capacity;

@@ -234,6 +234,7 @@ static void copy_text(char *out, size_t size, const char *text)
 static void take_param_names(struct replay_rows *rows, const struct gk_json *names)
 {
     size_t count = gk_json_count(names);
+    rows->too_many = count > GK_PARAMS_MAX ? count : rows->too_many;
     if (!gk_json_is(names, GK_JSON_ARRAY) || rows->have_params || !count || count > GK_PARAMS_MAX) {
         return; /* the first row will tell, or say why it cannot */
     }
@@ -398,6 +399,7 @@ static uint32_t intern(struct replay_param *param, const struct replay_value *va
 static bool names_of_row(struct replay_rows *rows, const char *key, const struct gk_json *config)
 {
     size_t count = key ? key_parts(key, strlen(key)) : gk_json_count(config);
+    rows->too_many = count > GK_PARAMS_MAX ? count : rows->too_many;
     if (!count || count > GK_PARAMS_MAX || count > gk_json_count(config)) {
         return false;
     }

@@ -198,6 +198,10 @@ static enum gk_status fail_empty(const struct replay_rows *rows, const char *ori
                                  struct gk_err *err)
 {
     struct gk_buf why = {0};
+    if (rows->too_many) {
+        gk_buf_printf(&why, "; its configs have %zu parameters, a space has at most %d",
+                      rows->too_many, GK_PARAMS_MAX);
+    }
     for (int i = 0; i < GK_REPLAY_DROPS; i++) {
         if (rows->drops[i].count) {
             gk_buf_printf(&why, "; %" PRIu64 " %s, the first in line %" PRIu64,

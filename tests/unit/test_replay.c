@@ -467,6 +467,19 @@ static void test_no_cost(void **state)
     gk_recording_destroy(recording);
 }
 
+static void test_many_params(void **state)
+{
+    (void)state;
+    struct gk_buf text = {0};
+    gk_buf_puts(&text, "{\"results\": [{\"configuration\": {");
+    for (int i = 0; i < GK_PARAMS_MAX + 1; i++) {
+        gk_buf_printf(&text, "%s\"P%d\": 1", i ? ", " : "", i);
+    }
+    gk_buf_puts(&text, "}, \"times\": {\"runtimes\": [1]}}]}");
+    read_fails(text.data, "its configs have 25 parameters, a space has at most 24");
+    gk_buf_fini(&text);
+}
+
 /* A row that never ends is dropped without keeping it; what follows is read. */
 static void test_long_row(void **state)
 {
@@ -536,14 +549,15 @@ static void test_gzip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cache),     cmocka_unit_test(test_t4),
-        cmocka_unit_test(test_units),     cmocka_unit_test(test_cut_cache),
-        cmocka_unit_test(test_cut_t4),    cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_places),    cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_many_values),
-        cmocka_unit_test(test_no_header), cmocka_unit_test(test_appended),
-        cmocka_unit_test(test_neither),   cmocka_unit_test(test_no_cost),
-        cmocka_unit_test(test_long_row),  cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_cache),       cmocka_unit_test(test_t4),
+        cmocka_unit_test(test_units),       cmocka_unit_test(test_cut_cache),
+        cmocka_unit_test(test_cut_t4),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_places),      cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_values),      cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_no_header),   cmocka_unit_test(test_appended),
+        cmocka_unit_test(test_neither),     cmocka_unit_test(test_no_cost),
+        cmocka_unit_test(test_many_params), cmocka_unit_test(test_long_row),
+        cmocka_unit_test(test_gzip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
