@@ -85,7 +85,7 @@ expect 2 "$good" "export below a file" "$BIN/gktune" run gemm --device mock --sh
 expect 2 "/proc" "export to proc" "$BIN/gktune" run gemm --device mock --shapes "$good" --export /proc/x
 expect 2 "'x'" "job" "$BIN/gktune" show x
 expect 2 "--out" "export" "$BIN/gktune" export gemm --arch emu-sm_80
-expect 2 "header and json" "format" "$BIN/gktune" export gemm --arch emu-sm_80 --out "$TMP/o" --format pdf
+expect 2 "header, json and t4" "format" "$BIN/gktune" export gemm --arch emu-sm_80 --out "$TMP/o" --format pdf
 
 # a kernel.json of the user's own, broken in the ways that a first try is broken
 kernel() { # name, what to replace, by what, part
