@@ -46,9 +46,18 @@ static void close_all(struct gk_process *process)
     }
 }
 
+/* The child leads a process group of its own, and all of the group goes with it. bubblewrap's inner
+ * process would else wait for ever, our pipes in its hands, when its outer one is killed before
+ * they have spoken: only then would it die with its parent. */
+static void kill_group(const struct gk_process *process)
+{
+    (void)kill(-process->process.pid, SIGKILL); /* ESRCH: nobody is left */
+}
+
 static void on_exit_event(uv_process_t *handle, int64_t exit_status, int signal_number)
 {
     struct gk_process *process = handle->data;
+    kill_group(process); /* whoever killed the child may have killed it alone */
     struct gk_process_events events = process->events;
     bool late = process->late;
     process->ended = true;
@@ -114,6 +123,7 @@ enum gk_status gk_process_start(uv_loop_t *loop, char *const *argv, char *const 
     }
     uv_process_options_t options = {
         .exit_cb = on_exit_event,
+        .flags = UV_PROCESS_DETACHED,
         .file = argv[0],
         .args = argv_copy,
         .env = (char **)environment,
@@ -183,8 +193,7 @@ void gk_process_deadline(struct gk_process *process, uint64_t ms)
 void gk_process_kill(struct gk_process *process)
 {
     if (!process->ended) {
-        (void)uv_process_kill(&process->process,
-                              SIGKILL); /* gone already: the exit event is on its way */
+        kill_group(process); /* gone already: the exit event is on its way */
     }
 }
 

@@ -328,7 +328,10 @@ static void killed_compilers(void **state)
         gk_message_fini(&message);
         for (int64_t i = 0; i < kills; i++) {
             pid = compiling(&daemon, pid);
+            assert_int_equal(getpgid(pid), pid); /* whoever is in the sandbox goes with it */
             assert_int_equal(kill(pid, SIGKILL), 0);
+            while (kill(-pid, 0) == 0) { /* the test's TIMEOUT bounds it */
+            }
         }
         const struct gk_json *record = result(&daemon, kills, &message);
         assert_string_equal(gk_json_get_string(record, "failure", "?"),
