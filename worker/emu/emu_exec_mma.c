@@ -7,18 +7,13 @@
  * columns t E + e + 4 E (r >> 1); register r of B holds column g and rows t E + e + 4 E r;
  * accumulator i of C holds row g + 8 (i >> 1) and column 2 t + (i & 1).
  *
- * The products of one instruction and its accumulator are added in double, k ascending, and rounded
- * once to the accumulator's type. All products are exact in double. The hardware truncates while it
- * adds; sums that are exact in float do not feel the difference.
+ * Sums of floats are those of emu_dot.h. Sums of integers are exact in double.
  */
-#include "worker/emu/emu_access.h"
-#include "worker/emu/emu_narrow.h"
+#include "worker/emu/emu_dot.h"
 
 #include <string.h>
 
-#define ROWS_A    16
-#define COLUMNS   8
-#define DEPTH_MAX 32
+#define ROWS_A 16
 
 /* ------------------------------------------------------------------ ldmatrix */
 
@@ -164,12 +159,18 @@ static unsigned elements_of(uint8_t type)
 }
 
 struct tile {
-    /* Register r of A as it comes: lane after lane, so row g of the register's 8 rows begins at
-     * element g * 4 E. */
-    _Alignas(64) double a[4][EMU_LANES * 4];
-    double b[DEPTH_MAX][COLUMNS];
-    double c[ROWS_A][COLUMNS];
+    struct emu_dot_a a;
+    struct emu_dot_b b;
+    emu_row c[ROWS_A];
 };
+
+/* Where element e of lane l's register stands along K; r: which of the `count` registers of the
+ * same row. Pairs of bytes stand as the hardware takes them: the even ones of all lanes and
+ * registers first. */
+static inline unsigned place(unsigned l, unsigned r, unsigned e, unsigned per, unsigned count)
+{
+    return per == 4 ? e / 2 * count * 8 + r * 8 + l % 4 * 2 + e % 2 : r * 4 * per + l % 4 * per + e;
+}
 
 static void load_a(struct emu_warp *warp, const struct emu_insn *insn, unsigned first,
                    unsigned count, struct tile *tile)
@@ -178,19 +179,16 @@ static void load_a(struct emu_warp *warp, const struct emu_insn *insn, unsigned 
 
     for (unsigned r = 0; r < count; r++) {
         const uint32_t *a = emu_operand(warp, insn, first + r);
-        double *to = tile->a[r];
+        double(*to)[EMU_DOT_DEPTH] = &tile->a.value[r % 2 * 8];
 
-        if (insn->type2 == PTX_BF16) { /* the common case, without the switch */
-            EMU_VECTOR
-            for (unsigned l = 0; l < EMU_LANES; l++) {
-                to[l * 2] = (double)emu_float_of(a[l] << 16);
-                to[l * 2 + 1] = (double)emu_float_of(a[l] & 0xffff0000u);
-            }
-            continue;
-        }
         for (unsigned l = 0; l < EMU_LANES; l++) {
+            if (insn->type2 == PTX_BF16) { /* the common case, without the switch */
+                to[l / 4][r / 2 * 8 + l % 4 * 2] = (double)emu_float_of(a[l] << 16);
+                to[l / 4][r / 2 * 8 + l % 4 * 2 + 1] = (double)emu_float_of(a[l] & 0xffff0000u);
+                continue;
+            }
             for (unsigned e = 0; e < per; e++) {
-                to[l * per + e] = element(a[l], e, insn->type2);
+                to[l / 4][place(l, r / 2, e, per, count / 2)] = element(a[l], e, insn->type2);
             }
         }
     }
@@ -204,49 +202,34 @@ static void load_b(struct emu_warp *warp, const struct emu_insn *insn, unsigned 
     for (unsigned r = 0; r < count; r++) {
         const uint32_t *b = emu_operand(warp, insn, first + r);
 
-        if (insn->type3 == PTX_BF16) {
-            for (unsigned l = 0; l < EMU_LANES; l++) {
-                tile->b[l % 4 * 2 + 8 * r][l / 4] = (double)emu_float_of(b[l] << 16);
-                tile->b[l % 4 * 2 + 8 * r + 1][l / 4] = (double)emu_float_of(b[l] & 0xffff0000u);
-            }
-            continue;
-        }
         for (unsigned l = 0; l < EMU_LANES; l++) {
             for (unsigned e = 0; e < per; e++) {
-                tile->b[l % 4 * per + e + 4 * per * r][l / 4] = element(b[l], e, insn->type3);
+                tile->b.value[place(l, r, e, per, count)][l / 4] = element(b[l], e, insn->type3);
             }
         }
     }
 }
 
-/* A row of eight sums as one vector; the compiler splits it where the host has shorter ones. The
- * product is exact, so two roundings of a * b + c are one. Four rows at once reuse each row of B.
- */
-typedef double row_of_8 __attribute__((vector_size(64)));
-
-static void multiply(struct tile *tile, unsigned registers, unsigned per)
+/* Sums of the whole tile; `depth` products each. */
+static void multiply(const struct emu_warp *warp, const struct emu_insn *insn, struct tile *tile,
+                     unsigned depth, bool half)
 {
-    const unsigned columns = 4 * per; /* of one register */
+    const struct emu_dot how = emu_dot_of(warp, insn->type2, insn->type3, half, false);
 
-    for (unsigned i = 0; i < ROWS_A; i += 4) {
-        row_of_8 sum[4];
+    emu_dot_exponents_a(&how, &tile->a, ROWS_A, depth);
+    emu_dot_exponents_b(&how, &tile->b, depth);
+    for (unsigned i = 0; i < ROWS_A; i++) {
+        tile->c[i] =
+            emu_dot_row(&how, tile->a.value[i], tile->a.exponent[i], &tile->b, depth, tile->c[i]);
+    }
+}
 
-        memcpy(sum, tile->c[i], sizeof(sum));
-        for (unsigned r = i / 8; r < registers; r += 2) {
-            const double *a = &tile->a[r][i % 8 * columns];
-            const double(*rows)[COLUMNS] = &tile->b[r / 2 * columns];
-
-            for (unsigned k = 0; k < columns; k++) {
-                row_of_8 b;
-
-                memcpy(&b, rows[k], sizeof(b));
-                sum[0] = b * a[k] + sum[0];
-                sum[1] = b * a[k + columns] + sum[1];
-                sum[2] = b * a[k + 2 * columns] + sum[2];
-                sum[3] = b * a[k + 3 * columns] + sum[3];
-            }
+static void multiply_exact(struct tile *tile, unsigned depth)
+{
+    for (unsigned i = 0; i < ROWS_A; i++) {
+        for (unsigned k = 0; k < depth; k++) {
+            tile->c[i] += tile->b.value[k] * tile->a.value[i][k];
         }
-        memcpy(tile->c[i], sum, sizeof(sum));
     }
 }
 
@@ -267,22 +250,19 @@ static int mma_f32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
     for (unsigned half = 0; half < 2; half++) {
         const float *c0 = emu_operand(warp, insn, 4 + na + nb + half * 2);
         const float *c1 = emu_operand(warp, insn, 4 + na + nb + half * 2 + 1);
-        double *c = tile.c[8 * half];
 
-        EMU_VECTOR
         for (unsigned l = 0; l < EMU_LANES; l++) {
-            c[l * 2] = (double)c0[l];
-            c[l * 2 + 1] = (double)c1[l];
+            tile.c[8 * half + l / 4][l % 4 * 2] = (double)c0[l];
+            tile.c[8 * half + l / 4][l % 4 * 2 + 1] = (double)c1[l];
         }
     }
-    multiply(&tile, na, elements_of(insn->type2));
+    multiply(warp, insn, &tile, na / 2 * 4 * elements_of(insn->type2), false);
     for (unsigned half = 0; half < 2; half++) { /* rows 0-7 and 8-15: c[g][2t], c[g][2t + 1] */
         float *d0 = emu_operand(warp, insn, half * 2), *d1 = emu_operand(warp, insn, half * 2 + 1);
-        const double *c = tile.c[8 * half];
 
-        EMU_VECTOR
         for (unsigned l = 0; l < EMU_LANES; l++) {
-            float x = (float)c[l * 2], y = (float)c[l * 2 + 1];
+            float x = (float)tile.c[8 * half + l / 4][l % 4 * 2];
+            float y = (float)tile.c[8 * half + l / 4][l % 4 * 2 + 1];
 
             d0[l] = x != x ? emu_float_of(0x7fffffffu) : x;
             d1[l] = y != y ? emu_float_of(0x7fffffffu) : y;
@@ -309,15 +289,15 @@ static int mma_f16(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
             tile.c[l / 4 + 8 * (i >> 1)][l % 4 * 2 + (i & 1)] = element(c[l], i & 1, PTX_F16);
         }
     }
-    multiply(&tile, na, elements_of(insn->type2));
+    multiply(warp, insn, &tile, na / 2 * 4 * elements_of(insn->type2), true);
     for (unsigned r = 0; r < 2; r++) {
         uint32_t *d = emu_operand(warp, insn, r);
 
         for (unsigned l = 0; l < EMU_LANES; l++) {
-            const double *row = &tile.c[l / 4 + 8 * r][l % 4 * 2];
+            emu_row row = tile.c[l / 4 + 8 * r];
 
-            d[l] = emu_round_narrow(row[0], PTX_F16, PTX_RN, false) |
-                   emu_round_narrow(row[1], PTX_F16, PTX_RN, false) << 16;
+            d[l] = emu_round_narrow(row[l % 4 * 2], PTX_F16, PTX_RN, false) |
+                   emu_round_narrow(row[l % 4 * 2 + 1], PTX_F16, PTX_RN, false) << 16;
         }
     }
     return EMU_NEXT;
@@ -342,7 +322,7 @@ static int mma_s32(struct emu_warp *warp, const struct emu_insn *insn, uint32_t 
             tile.c[l / 4 + 8 * (i >> 1)][l % 4 * 2 + (i & 1)] = (double)c[l];
         }
     }
-    multiply(&tile, na, elements_of(insn->type2));
+    multiply_exact(&tile, na / 2 * 4 * elements_of(insn->type2));
     for (unsigned i = 0; i < 4; i++) {
         uint32_t *d = emu_operand(warp, insn, i);
 

@@ -15,13 +15,10 @@
  */
 #include <string.h>
 
-#include "worker/emu/emu_access.h"
-#include "worker/emu/emu_narrow.h"
+#include "worker/emu/emu_dot.h"
 
-#define K_MAX 32u
+#define K_MAX EMU_DOT_DEPTH
 #define N_MAX 256u
-
-typedef double row_of_8 __attribute__((vector_size(64)));
 
 struct descriptor {
     uint32_t start, leading, stride, swizzle; /* bytes; swizzle 0: none */
@@ -167,20 +164,20 @@ static int use_registers(struct emu_warp *warp, const struct emu_insn *insn, con
     return EMU_NEXT;
 }
 
-static float rounded(double x)
+static float as_float(double x)
 {
-    float y = (float)x;
-
-    return y != y ? emu_float_of(0x7fffffffu) : y;
+    return x != x ? emu_float_of(0x7fffffffu) : (float)x;
 }
 
 /* Columns 8 j .. 8 j + 7 of the warp's 16 rows. */
-static void multiply(struct emu_warp *warp, const struct emu_insn *insn, uint32_t j, uint32_t depth,
-                     bool add, const double (*a)[K_MAX], const double (*b)[K_MAX])
+static void multiply(struct emu_warp *warp, const struct emu_insn *insn, const struct emu_dot *how,
+                     uint32_t j, uint32_t depth, bool add, const struct emu_dot_a *a,
+                     const double (*b)[K_MAX])
 {
     const int32_t *wide = warp->run->kernel->wide + insn->imm;
     float *d[4];
-    row_of_8 rows[K_MAX], sums[16] = {0};
+    struct emu_dot_b columns;
+    emu_row sums[16] = {0};
 
     for (unsigned i = 0; i < 4; i++) {
         d[i] = (float *)(void *)(warp->base[0] + wide[4 * j + i]);
@@ -192,20 +189,16 @@ static void multiply(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     }
     for (uint32_t k = 0; k < depth; k++) {
         for (unsigned n = 0; n < 8; n++) {
-            rows[k][n] = b[8 * j + n][k];
+            columns.value[k][n] = b[8 * j + n][k];
         }
     }
+    emu_dot_exponents_b(how, &columns, depth);
     for (unsigned m = 0; m < 16; m++) {
-        row_of_8 sum = sums[m];
-
-        for (uint32_t k = 0; k < depth; k++) {
-            sum = rows[k] * a[m][k] + sum;
-        }
-        sums[m] = sum;
+        sums[m] = emu_dot_row(how, a->value[m], a->exponent[m], &columns, depth, sums[m]);
     }
     for (unsigned l = 0; l < EMU_LANES; l++) {
         for (unsigned i = 0; i < 4; i++) {
-            d[i][l] = rounded(sums[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2]);
+            d[i][l] = as_float(sums[l / 4 + 8 * (i / 2)][l % 4 * 2 + i % 2]);
         }
     }
 }
@@ -253,7 +246,9 @@ static int wgmma(struct emu_warp *warp, const struct emu_insn *insn, uint32_t ma
     uint32_t n = (uint32_t)(insn->imm2 >> 8 & 255), depth = (uint32_t)(insn->imm2 & 255);
     const uint32_t *p = emu_operand(warp, insn, 5);
     bool add = ((insn->sub & PTX_SUB_NEGATED ? ~*p : *p) & 1) != 0;
-    double a[16][K_MAX], b[N_MAX][K_MAX];
+    struct emu_dot how;
+    struct emu_dot_a a;
+    double b[N_MAX][K_MAX];
     int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
@@ -264,18 +259,20 @@ static int wgmma(struct emu_warp *warp, const struct emu_insn *insn, uint32_t ma
         return emu_fault(warp, insn, 0, GK_EMU_FAULT_BAD_OPERAND, 0,
                          "%u registers of sums, a product of N = %u has %u", insn->vec, n, n / 2);
     }
-    if (load_operands(warp, insn, a, b, n) != EMU_NEXT ||
+    if (load_operands(warp, insn, a.value, b, n) != EMU_NEXT ||
         use_registers(warp, insn, warp->run->kernel->wide + insn->imm, n / 2) != EMU_NEXT) {
         return EMU_STOP;
     }
     if ((int32_t)((const uint32_t *)emu_operand(warp, insn, 6))[0] < 0) {
-        negate(a, 16, depth);
+        negate(a.value, 16, depth);
     }
     if ((int32_t)((const uint32_t *)emu_operand(warp, insn, 7))[0] < 0) {
         negate(b, n, depth);
     }
+    how = emu_dot_of(warp, insn->type2, insn->type3, false, true);
+    emu_dot_exponents_a(&how, &a, 16, depth);
     for (uint32_t j = 0; j < n / 8; j++) {
-        multiply(warp, insn, j, depth, add, (const double(*)[K_MAX])a, (const double(*)[K_MAX])b);
+        multiply(warp, insn, &how, j, depth, add, &a, (const double(*)[K_MAX])b);
     }
     return EMU_NEXT;
 }

@@ -5,11 +5,9 @@
  * with more slots than elements hold them twice, and all copies agree as long as the kernel treats
  * the elements of a fragment alike, as PTX demands.
  *
- * Sums are those of emu_exec_mma.c: in double, k ascending, rounded once. Compiled once an
- * instruction set because emu_access() is.
+ * Sums are those of emu_dot.h.
  */
-#include "worker/emu/emu_access.h"
-#include "worker/emu/emu_narrow.h"
+#include "worker/emu/emu_dot.h"
 
 #include <string.h>
 
@@ -66,24 +64,13 @@ static void set_addresses(struct emu_warp *warp, const struct emu_insn *insn, un
     }
 }
 
-static int all_lanes(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
-{
-    int step = emu_warp_converge(warp, insn, mask);
-
-    if (step == EMU_NEXT && mask != EMU_FULL) {
-        return emu_fault(warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_DIVERGENT, 0,
-                         "lanes 0x%08x of the warp do not exist or have exited", ~mask);
-    }
-    return step;
-}
-
 /* Operands: registers, address, stride or nothing. sub: which matrix. */
 static int wmma_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     unsigned count = (unsigned)insn->address, parts = parts_of(insn->type);
     uint32_t bytes = ptx_type_bytes(insn->type), words[REGISTERS_MAX][EMU_LANES];
     struct shape shape = shape_of(insn, (enum wmma_matrix)insn->sub);
-    int step = all_lanes(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
@@ -114,7 +101,7 @@ static int wmma_store(struct emu_warp *warp, const struct emu_insn *insn, uint32
     unsigned count = insn->op_count - 2u, parts = parts_of(insn->type);
     uint32_t bytes = ptx_type_bytes(insn->type);
     struct shape shape = shape_of(insn, WMMA_C);
-    int step = all_lanes(warp, insn, mask);
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
@@ -194,6 +181,39 @@ static uint32_t bits_of_sum(const struct emu_insn *insn, double sum)
     return sum != sum ? 0x7fffffffu : emu_bits_of((float)sum);
 }
 
+/* Eight columns from `column` on, all rows. */
+static void multiply(const struct emu_dot *how, struct shape a, struct shape b, unsigned column,
+                     const double *fa, const double *fb, double *fc)
+{
+    struct emu_dot_a rows;
+    struct emu_dot_b columns;
+
+    for (unsigned k = 0; k < a.columns; k++) {
+        memcpy(&columns.value[k], &fb[k * b.columns + column], sizeof(columns.value[k]));
+    }
+    emu_dot_exponents_b(how, &columns, a.columns);
+    for (unsigned i = 0; i < a.rows; i++) {
+        double *sums = &fc[i * b.columns + column];
+        emu_row c;
+
+        memcpy(rows.value[0], &fa[i * a.columns], a.columns * sizeof(double));
+        emu_dot_exponents_a(how, &rows, 1, a.columns);
+        memcpy(&c, sums, sizeof(c));
+        c = emu_dot_row(how, rows.value[0], rows.exponent[0], &columns, a.columns, c);
+        memcpy(sums, &c, sizeof(c));
+    }
+}
+
+static void multiply_exact(struct shape a, struct shape b, const double *fa, const double *fb,
+                           double *fc)
+{
+    for (unsigned i = 0; i < a.rows * b.columns; i++) {
+        for (unsigned k = 0; k < a.columns; k++) {
+            fc[i] += fa[i / b.columns * a.columns + k] * fb[k * b.columns + i % b.columns];
+        }
+    }
+}
+
 /* Operands: D, A, B, C registers. sub: registers of A in the upper, of B in the lower half byte.
  * Types: D and C of f16 products; else D, A, B and C, where C is as D. */
 static int wmma_mma(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
@@ -205,7 +225,8 @@ static int wmma_mma(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
     unsigned parts = parts_of(insn->type);
     struct shape a = shape_of(insn, WMMA_A), b = shape_of(insn, WMMA_B);
     double fa[ELEMENTS_MAX], fb[ELEMENTS_MAX], fc[ELEMENTS_MAX];
-    int step = all_lanes(warp, insn, mask);
+    struct emu_dot how;
+    int step = emu_warp_whole(warp, insn, mask);
 
     if (step != EMU_NEXT) {
         return step;
@@ -213,9 +234,12 @@ static int wmma_mma(struct emu_warp *warp, const struct emu_insn *insn, uint32_t
     gather(warp, insn, nd, na, type_a, a, fa);
     gather(warp, insn, nd + na, nb, type_b, b, fb);
     gather(warp, insn, nd + na + nb, type_c == PTX_F16 ? 4 : 8, type_c, shape_of(insn, WMMA_C), fc);
-    for (unsigned i = 0; i < a.rows * b.columns; i++) {
-        for (unsigned k = 0; k < a.columns; k++) {
-            fc[i] += fa[i / b.columns * a.columns + k] * fb[k * b.columns + i % b.columns];
+    if (insn->type == PTX_S32) {
+        multiply_exact(a, b, fa, fb, fc);
+    } else {
+        how = emu_dot_of(warp, type_a, type_b, insn->type == PTX_F16, false);
+        for (unsigned column = 0; column < b.columns; column += 8) {
+            multiply(&how, a, b, column, fa, fb, fc);
         }
     }
     for (unsigned r = 0; r < nd; r++) {
