@@ -27,6 +27,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_cell_ratio(table, gk_json_get_real(row, "default_ns", 0), time_ns);
     gk_cell_vendor(table, row);
     gk_cell_text(table, row, "regime");
+    gk_cell_marks(table, gk_json_get(row, "marks"));
     gk_table_cell(table, "%.1f%%", 100 * gk_json_get_real(row, "margin", 0));
     gk_table_cell(table, "%" PRId64, tie_count(row));
     gk_table_cell(table, "%s%s", age, gk_json_get_bool(row, "stale", false) ? " stale" : "");
@@ -107,7 +108,7 @@ enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err)
         }
         status = gk_listing(cli, client, "best", body, "rows",
                             "op|problem|arch|gpu|kind|>time|>vs default|>vendor|>x of "
-                            "vendor|regime|>margin|>ties|>age|config",
+                            "vendor|regime|marks|>margin|>ties|>age|config",
                             cells, "no picks yet", err);
     }
     gk_client_close(client);

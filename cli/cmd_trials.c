@@ -3,17 +3,6 @@
 
 #include <string.h>
 
-/* What a reader of the time has to know: "unstable, near_floor". */
-static void marks_cell(struct gk_table *table, const struct gk_json *marks)
-{
-    struct gk_buf text = {0};
-    for (size_t i = 0; i < gk_json_count(marks); i++) {
-        gk_buf_printf(&text, "%s%s", i ? ", " : "", gk_json_string(gk_json_at(marks, i), "?"));
-    }
-    gk_table_cell(table, "%s", gk_buf_text(&text));
-    gk_buf_fini(&text);
-}
-
 /* A row is a line for whoever filters them: the lines of a message are joined. */
 static void message_cell(struct gk_table *table, const char *message)
 {
@@ -44,7 +33,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_cell_text(table, row, "config");
     const struct gk_json *marks = gk_json_get(row, "marks");
     if (gk_json_count(marks) > 0 && message[0] == '\0') {
-        marks_cell(table, marks);
+        gk_cell_marks(table, marks);
     } else {
         message_cell(table, message);
     }

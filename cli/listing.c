@@ -169,6 +169,16 @@ void gk_cell_vendor(struct gk_table *table, const struct gk_json *pick)
     }
 }
 
+void gk_cell_marks(struct gk_table *table, const struct gk_json *marks)
+{
+    struct gk_buf text = {0};
+    for (size_t i = 0; i < gk_json_count(marks); i++) {
+        gk_buf_printf(&text, "%s%s", i ? ", " : "", gk_json_string(gk_json_at(marks, i), "?"));
+    }
+    gk_table_cell(table, "%s", text.size > 0 ? gk_buf_text(&text) : "-");
+    gk_buf_fini(&text);
+}
+
 const struct gk_json *gk_job_of(const struct gk_json *reply)
 {
     const struct gk_json *job = gk_json_get(reply, "job");

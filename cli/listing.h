@@ -32,6 +32,9 @@ void gk_cell_ratio(struct gk_table *table, double over, double under);
  * no vendor's time. "-" where none takes part. */
 void gk_cell_vendor(struct gk_table *table, const struct gk_json *pick);
 
+/* What a reader of a time has to know, as "l2_carried, near_floor"; "-": nothing. */
+void gk_cell_marks(struct gk_table *table, const struct gk_json *marks);
+
 /* The job's object of a reply of `show` or `jobs`. */
 const struct gk_json *gk_job_of(const struct gk_json *reply);
 /* True for a trial that was parked without a failure: the job was asked to finish before it ran. */

@@ -191,11 +191,12 @@ void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, stru
 {
     struct gk_table table;
     bool modelled = false, vendor = any_says(winners, "vendor"),
-         regime = any_says(winners, "regime");
-    char head[160];
+         regime = any_says(winners, "regime"), marks = any_says(winners, "marks");
+    char head[192];
     (void)snprintf(head, sizeof head,
-                   "problem|gpu|outcome|>time|>vs default|%s%s>ties|>verified|>failed|config",
-                   vendor ? ">vendor|>x of vendor|" : "", regime ? "regime|" : "");
+                   "problem|gpu|outcome|>time|>vs default|%s%s%s>ties|>verified|>failed|config",
+                   vendor ? ">vendor|>x of vendor|" : "", regime ? "regime|" : "",
+                   marks ? "marks|" : "");
     gk_table_init(&table, head);
     for (size_t i = 0; i < gk_json_count(winners->tasks); i++) {
         const struct gk_json *task = gk_json_at(winners->tasks, i);
@@ -214,6 +215,9 @@ void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, stru
         }
         if (regime) {
             gk_cell_text(&table, pick, "regime");
+        }
+        if (marks) {
+            gk_cell_marks(&table, gk_json_get(pick, "marks"));
         }
         gk_table_cell(&table, "%" PRId64,
                       gk_json_is(ties, GK_JSON_ARRAY) ? (int64_t)gk_json_count(ties)

@@ -325,6 +325,61 @@ static const char *detail_of(const struct gk_json *passes, int64_t trial)
     return NULL;
 }
 
+/* What a reader of an entry's time has to know: marks that its samples had in any pass, in the
+ * order of their declaration. NULL: none, or no memory. */
+static struct gk_json *marks_of(const struct gk_json *passes, int64_t trial)
+{
+    bool has[GK_MARK_COUNT] = {false};
+    struct gk_json *list = NULL;
+    for (size_t i = 0; i < gk_json_count(passes); i++) {
+        const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
+        for (size_t s = 0; s < gk_json_count(samples); s++) {
+            const struct gk_json *sample = gk_json_at(samples, s),
+                                 *marks = gk_json_get(sample, "marks");
+            bool own = gk_json_get_int(sample, "trial", INT64_MAX) == trial;
+            for (size_t m = 0; own && m < gk_json_count(marks); m++) {
+                const char *name = gk_json_string(gk_json_at(marks, m), "");
+                for (uint32_t k = 0; k < GK_MARK_COUNT; k++) {
+                    has[k] = has[k] || strcmp(gk_mark_name((enum gk_mark)k), name) == 0;
+                }
+            }
+        }
+    }
+    for (uint32_t k = 0; k < GK_MARK_COUNT; k++) {
+        if (has[k]) {
+            list = list ? list : gk_json_new_array();
+            (void)gk_json_push(list, gk_json_new_string(gk_mark_name((enum gk_mark)k)));
+        }
+    }
+    return list;
+}
+
+/* Its time over twice the sets, as a part of that over the plain ones; 0: nobody looked. */
+static double twice_of(const struct gk_json *passes, int64_t trial)
+{
+    double ratio = 0;
+    for (size_t i = 0; i < gk_json_count(passes); i++) {
+        const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
+        for (size_t s = 0; s < gk_json_count(samples); s++) {
+            const struct gk_json *sample = gk_json_at(samples, s);
+            if (gk_json_get_int(sample, "trial", INT64_MAX) == trial) {
+                ratio = gk_json_get_real(sample, "twice_ratio", ratio);
+            }
+        }
+    }
+    return ratio;
+}
+
+static bool set_said(struct gk_json *entry, const struct gk_json *passes, int64_t trial)
+{
+    const char *detail = detail_of(passes, trial);
+    struct gk_json *marks = marks_of(passes, trial);
+    double twice = twice_of(passes, trial);
+    bool ok = !marks || gk_json_set(entry, "marks", marks);
+    return ok && (!detail || gk_json_set_string(entry, "detail", detail)) &&
+           (!(twice > 0) || gk_json_set_real(entry, "twice_ratio", twice));
+}
+
 static bool set_judged(struct gk_json *entry, const struct gk_round_verdict_entry *v)
 {
     bool ok = gk_json_set_real(entry, "median_ns", v->median_ns) &&
@@ -353,10 +408,9 @@ static struct gk_json *verdict_json(const struct gk_json *round, const struct gk
         struct gk_json *entry = gk_json_copy(gk_json_at(round, i));
         int64_t trial = gk_json_get_int(entry, "trial", 0);
         const struct gk_round_verdict_entry *v = &verdict->entries[i];
-        const char *detail = detail_of(passes, trial);
         ok = gk_json_set_bool(entry, "dropped", entries[i].dropped) &&
              gk_json_set_bool(entry, "tied", v->tied && !entries[i].dropped) &&
-             (!detail || gk_json_set_string(entry, "detail", detail)) &&
+             set_said(entry, passes, trial) &&
              (entries[i].dropped ? gk_json_set_string(entry, "reason", failure_text(passes, trial))
                                  : set_judged(entry, v));
         ok = gk_json_push(list, entry) && ok;

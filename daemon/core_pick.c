@@ -166,7 +166,9 @@ static bool pick_row(struct gk_json *pick, struct gk_core *core, const struct jo
         const struct gk_json *value = gk_json_get(trial, from_trial[i]);
         ok = !value || gk_json_set(pick, from_trial[i], gk_json_copy(value));
     }
-    const struct gk_json *rungs = gk_json_get(record, "rungs");
+    const struct gk_json *rungs = gk_json_get(record, "rungs"),
+                         *marks = gk_json_get(entry, "marks");
+    ok = ok && (!marks || gk_json_set(pick, "marks", gk_json_copy(marks)));
     return ok && gk_json_set_string(pick, "policy", job->policy) &&
            gk_json_set_string(pick, "kind",
                               gk_json_get_bool(entry, "is_default", false) ? "default" : "tuned") &&
@@ -216,7 +218,7 @@ static enum gk_status put_pick(struct gk_core *core, struct job *job, const stru
         struct gk_json *body = gk_json_new_object();
         static const char *const members[] = {"task",   "arch",    "gpu",        "kind",
                                               "config", "time_ns", "default_ns", "reason",
-                                              "vendor", "regime"};
+                                              "vendor", "regime",  "marks"};
         for (size_t i = 0; i < GK_ARRAY_COUNT(members); i++) {
             const struct gk_json *value = gk_json_get(pick, members[i]);
             (void)(value && gk_json_set(body, members[i],

@@ -121,7 +121,7 @@ enum gk_status gk_db_list_picks(struct gk_db *db, const char *op, const char *ar
         "k.template,k.template_hash,k.config,k.config_id,k.time_ns,k.default_ns,k.default_config,"
         "k.margin,k.noise_floor,k.ties,k.reason,k.ladder,k.record,k.modelled,k.nvrtc,k.environment,"
         "k.bundle,k.job,k.task,k.trial,k.passes,k.created_ms,k.confirmed_ms,k.incumbent_ns,"
-        "k.vendor,k.regime,k.conditions FROM picks k JOIN "
+        "k.vendor,k.regime,k.conditions,k.marks FROM picks k JOIN "
         "problems p"
         " USING(problem) WHERE k.pick>?1 AND (?2 IS NULL OR k.op=?2) AND (?3 IS NULL OR k.arch=?3)"
         " AND (?4 IS NULL OR k.gpu=?4) AND (?5=0 OR EXISTS(SELECT 1 FROM tasks t WHERE t.job=?5 AND"

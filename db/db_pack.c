@@ -44,7 +44,7 @@ static const struct table {
      "pick problem op arch gpu policy kind template template_hash config config_id time_ns "
      "default_ns default_config margin noise_floor ties reason ladder record modelled nvrtc "
      "environment bundle job task trial passes created_ms confirmed_ms incumbent_ns vendor regime "
-     "conditions",
+     "conditions marks",
      "SELECT * FROM picks WHERE pick>?1 ORDER BY pick LIMIT ?2"},
 };
 static const char *const keys[] = {"task", "trial", "pick"};

@@ -6,7 +6,7 @@
 static const char PICK_COLUMNS[] =
     "problem op arch gpu policy kind template template_hash config config_id time_ns default_ns "
     "default_config margin noise_floor ties reason ladder record modelled nvrtc environment bundle "
-    "job task trial passes created_ms confirmed_ms incumbent_ns vendor regime conditions";
+    "job task trial passes created_ms confirmed_ms incumbent_ns vendor regime conditions marks";
 
 enum gk_status gk_db_pass_insert(struct gk_db *db, int64_t task, int64_t token, int64_t pass,
                                  uint64_t wall_ms, const struct gk_json *samples,

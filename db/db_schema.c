@@ -97,7 +97,10 @@ static const char VERSION_3[] =
     " search_ns REAL NOT NULL, device_ns REAL NOT NULL, final_ns REAL NOT NULL,"
     " gpu_verify_ns REAL NOT NULL, gpu_measure_ns REAL NOT NULL, gpu_final_ns REAL NOT NULL);";
 
-static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3};
+/* What a reader of a pick's time has to know. */
+static const char VERSION_4[] = "ALTER TABLE picks ADD COLUMN marks JSON;";
+
+static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
 
 static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,

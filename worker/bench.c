@@ -180,6 +180,7 @@ static struct gk_json *request_of(const struct bench *bench, const struct lease 
            gk_json_set_bool(json, "final", lease->is_final) &&
            gk_json_set_bool(json, "sustained", lease->sustained) &&
            gk_json_set_bool(json, "vendor", unit->is_vendor) &&
+           gk_json_set_bool(json, "twice", unit->carried) &&
            gk_json_set_bool(json, "measure_only", lease->is_final && lease->pass > 1);
     (void)bench;
     if (!good) {

@@ -61,6 +61,10 @@ static enum gk_status apply_rule(const struct gk_json *rule, const struct gk_pla
         if (status == GK_OK && time) {
             status = evaluate(time, plan, &decision->time_ns, err);
         }
+        const struct gk_json *twice = gk_json_get(rule, "twice_ns");
+        if (status == GK_OK && twice) {
+            status = evaluate(twice, plan, &decision->twice_ns, err);
+        }
         if (status == GK_OK && !(decision->time_ns > 0)) {
             status =
                 gk_fail(err, GK_RANGE, "time_ns is %g; more than 0 is allowed", decision->time_ns);
@@ -125,7 +129,7 @@ out:
     return status;
 }
 
-void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
+void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set, bool twice,
                     struct gk_record *record)
 {
     record->input_set = input_set;
@@ -150,6 +154,10 @@ void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
     record->modelled = true;
     record->time_ns =
         decision->outcome == GK_MOCK_SLOW ? decision->time_ns * 100 : decision->time_ns;
+    if (twice && decision->twice_ns > 0) {
+        record->time_ns = decision->twice_ns;
+        record->marks |= 1u << GK_MARK_L2_CARRIED;
+    }
     record->samples_ns[0] = record->time_ns;
     record->sample_count = 1;
     struct gk_rung *rung = &record->rungs[record->rung_count++];

@@ -25,6 +25,7 @@ enum gk_mock_outcome {
 struct gk_mock_decision {
     enum gk_mock_outcome outcome;
     double time_ns;             /* of ok and slow */
+    double twice_ns;            /* over twice the sets (`twice_ns` of a rule); 0: the same */
     int64_t compile_ms, run_ms; /* to be spent before the outcome */
 };
 
@@ -32,8 +33,9 @@ struct gk_mock_decision {
  * what is wrong. */
 enum gk_status gk_mock_decide(const char *root, const struct gk_plan *plan, const char *config_text,
                               struct gk_mock_decision *decision_out, struct gk_err *err);
-/* Fills the record of an outcome that ends (not hang, not die). */
-void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
+/* Fills the record of an outcome that ends (not hang, not die). `twice`: as timed over twice the
+ * sets; then a rule with a time of its own for that makes the record's mark. */
+void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set, bool twice,
                     struct gk_record *record);
 
 #endif

@@ -206,7 +206,10 @@ static enum gk_status run_mock(struct executor *executor, const struct gk_json *
         wait_ms(1000000);
     }
     int64_t set = gk_json_get_int(json, "input_set", 0);
-    gk_mock_record(&decision, set < 0 ? 0 : (uint32_t)set, record);
+    bool compares =
+        gk_json_get_bool(json, "final", false) && !gk_json_get_bool(json, "measure_only", false);
+    gk_mock_record(&decision, set < 0 ? 0 : (uint32_t)set,
+                   compares || gk_json_get_bool(json, "twice", false), record);
     return GK_OK;
 }
 
@@ -243,6 +246,8 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
 {
     int64_t set = gk_json_get_int(json, "input_set", 0);
     bool is_final = gk_json_get_bool(json, "final", false);
+    bool measure_only = gk_json_get_bool(json, "measure_only", false);
+    bool compares = is_final && !measure_only && request->template_; /* the vendor's is nobody's */
     struct gk_hash key = time_key(json);
     struct gk_trial trial = {
         .op = request->op,
@@ -252,9 +257,12 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
         .reference_code = &request->reference,
         .input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set % 4,
         .best_ns = gk_json_get_real(json, "best_ns", 0),
-        .measure_only = gk_json_get_bool(json, "measure_only", false),
+        .measure_only = measure_only,
         .effort = is_final ? gk_effort_pass(gk_json_get_bool(json, "sustained", false))
                            : gk_effort_search(),
+        .sets = gk_json_get_bool(json, "twice", false) ? GK_TRIAL_SETS_TWICE
+                : compares                             ? GK_TRIAL_SETS_COMPARE
+                                                       : GK_TRIAL_SETS_PLAIN,
         .vendor_places = executor->options->vendor,
         .keep = is_final ? &key : NULL,
     };

@@ -50,6 +50,7 @@ static void unit_fini(struct worker *worker, struct unit *unit)
     }
     gk_json_free(unit->failure);
     gk_json_free(unit->samples);
+    gk_json_free(unit->marks);
     free(unit->detail);
     free(unit->config);
     free(unit->config_id);
@@ -442,7 +443,9 @@ static bool add_unit(struct gk_json *samples, struct gk_json *failed, struct uni
         good = item && gk_json_set_int(item, "trial", unit->trial);
         good = item && gk_json_set(item, "ns", unit->samples) && good;
         unit->samples = NULL;
-        good = good && (!unit->detail || gk_json_set_string(item, "detail", unit->detail));
+        good = good && (!unit->detail || gk_json_set_string(item, "detail", unit->detail)) &&
+               (!unit->marks || gk_json_set(item, "marks", gk_json_copy(unit->marks))) &&
+               (unit->twice_ratio <= 0 || gk_json_set_real(item, "twice_ratio", unit->twice_ratio));
         good = gk_json_push(samples, item) && good;
     }
     return good;
@@ -552,6 +555,25 @@ static bool pass_is_over(const struct lease *lease)
     return true;
 }
 
+/* What a reader of the unit's samples has to know. A config is timed over the sets that its first
+ * pass has shown to be needed, its second copy as well, or the two would not be copies. */
+static void take_marks(struct lease *lease, struct unit *unit, const struct gk_json *record)
+{
+    const struct gk_json *marks = gk_json_get(record, "marks");
+    double ratio = gk_json_get_real(gk_json_get(record, "environment"), "twice_ratio", 0);
+    bool carried = false;
+    for (size_t i = 0; i < gk_json_count(marks); i++) {
+        carried = carried || strcmp(gk_json_string(gk_json_at(marks, i), ""),
+                                    gk_mark_name(GK_MARK_L2_CARRIED)) == 0;
+    }
+    for (uint32_t i = 0; carried && i < lease->unit_count; i++) {
+        lease->units[i].carried |= strcmp(lease->units[i].config_id, unit->config_id) == 0;
+    }
+    unit->twice_ratio = ratio > 0 ? ratio : unit->twice_ratio;
+    gk_json_free(unit->marks);
+    unit->marks = marks ? gk_json_copy(marks) : NULL;
+}
+
 static void take_conditions(struct lease *lease, struct unit *unit, const struct gk_json *record)
 {
     const struct gk_json *environment = gk_json_get(record, "environment");
@@ -588,6 +610,7 @@ void lease_recorded(struct worker *worker, struct lease *lease, uint32_t unit,
     } else {
         gk_json_free(lease->units[unit].samples);
         lease->units[unit].samples = gk_json_copy(gk_json_get(record, "samples_ns"));
+        take_marks(lease, &lease->units[unit], record);
     }
     if (pass_is_over(lease)) {
         report_pass(worker, lease);

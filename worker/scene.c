@@ -8,9 +8,10 @@
 #include "worker/numeric.h"
 #include "worker/scene_inside.h"
 
-#define SLOT_ALIGN   512u /* more than any alignment that is promised */
-#define L2_MULTIPLE  10
-#define MEMORY_SHARE 2 /* an arena takes at most this part of the device's memory: half */
+#define SLOT_ALIGN        512u /* more than any alignment that is promised */
+#define L2_MULTIPLE       10
+#define SEGMENTS_A_TENSOR 3 /* two guards and what is between them */
+#define MEMORY_SHARE      2 /* an arena takes at most this part of the device's memory: half */
 
 /* ------------------------------------------------------------------ layout */
 
@@ -86,13 +87,30 @@ uint64_t scene_front(const struct gk_scene *scene, uint32_t slot, uint32_t tenso
 
 uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor)
 {
-    return scene->arena + slot * scene->slot_bytes + scene->tensors[tensor].offset +
-           scene_front(scene, slot, tensor);
+    uint64_t base = slot <= scene->slots
+                        ? scene->arena + slot * scene->slot_bytes
+                        : scene->more + (slot - scene->slots - 1) * scene->slot_bytes;
+    return base + scene->tensors[tensor].offset + scene_front(scene, slot, tensor);
 }
 
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot)
 {
-    return slot < scene->slots ? slot % GK_INPUT_SETS : scene->has_exact ? SCENE_EXACT : 0;
+    if (slot == scene->slots) {
+        return scene->has_exact ? SCENE_EXACT : 0;
+    }
+    /* By place, which is one less behind the slot beside. A rotation of few has few sets. */
+    uint32_t place = slot < scene->slots ? slot : slot - 1;
+    return place % (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS);
+}
+
+uint32_t scene_slots_all(const struct gk_scene *scene)
+{
+    return scene->slots + 1 + (scene->more ? scene->slots : 0);
+}
+
+uint32_t gk_scene_slot_at(const struct gk_scene *scene, uint32_t place)
+{
+    return place < scene->slots ? place : place + 1;
 }
 
 uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set)
@@ -215,13 +233,7 @@ enum gk_status scene_show(struct gk_scene *scene, uint64_t address, struct gk_er
 
 enum gk_status scene_show_inputs(struct gk_scene *scene, struct gk_err *err)
 {
-    enum gk_status status = GK_OK;
-    for (uint32_t set = 0; set < SCENE_SETS; set++) {
-        for (uint32_t i = 0; i < scene->tensor_count && status == GK_OK; i++) {
-            status = scene_show(scene, scene->sets[set].inputs[i], err);
-        }
-    }
-    return status;
+    return scene_show(scene, scene->pristine, err);
 }
 
 /* On the device where a generator works element by element; the others are short lists. */
@@ -246,42 +258,54 @@ static enum gk_status generate(struct gk_scene *scene, const struct gk_plan *pla
     return status;
 }
 
-static enum gk_status make_inputs(struct gk_scene *scene, const struct gk_plan *plan, uint32_t set,
-                                  struct gk_err *err)
+static bool has_set(const struct gk_scene *scene, uint32_t set)
 {
-    bool exact = set == SCENE_EXACT;
-    uint64_t seed = gk_input_seed(exact ? 0 : set, exact);
-    for (uint32_t i = 0; i < scene->tensor_count; i++) {
-        const struct scene_tensor *tensor = &scene->tensors[i];
-        if (!tensor->present || !tensor->is_input) {
-            continue;
-        }
-        uint64_t *address = &scene->sets[set].inputs[i];
-        enum gk_status status =
-            alloc_hidden(scene->device, tensor->name, tensor->bytes, address, err);
-        if (status == GK_OK) {
-            status = generate(scene, plan, i, seed, exact, *address, err);
-        }
-        if (status != GK_OK) {
-            return status;
-        }
-    }
-    return GK_OK;
+    return set == SCENE_EXACT ? scene->has_exact : set < scene->slots;
 }
 
-static enum gk_status make_arena(struct gk_scene *scene, struct gk_err *err)
+/* Calls to map memory cost more than its size, so that all inputs lie in one allocation. */
+static enum gk_status make_inputs(struct gk_scene *scene, const struct gk_plan *plan,
+                                  struct gk_err *err)
 {
-    uint32_t slots = scene->slots + 1;
+    uint64_t each = 0;
+    uint32_t sets = 0;
+    for (uint32_t i = 0; i < scene->tensor_count; i++) {
+        each += scene->tensors[i].is_input ? round_up(scene->tensors[i].bytes, SLOT_ALIGN) : 0;
+    }
+    for (uint32_t set = 0; set < SCENE_SETS; set++) {
+        sets += has_set(scene, set);
+    }
+    enum gk_status status =
+        alloc_hidden(scene->device, "inputs", sets * each, &scene->pristine, err);
+    uint64_t at = scene->pristine;
+    for (uint32_t set = 0; set < SCENE_SETS && status == GK_OK; set++) {
+        bool exact = set == SCENE_EXACT;
+        uint64_t seed = gk_input_seed(exact ? 0 : set, exact);
+        for (uint32_t i = 0; i < scene->tensor_count && has_set(scene, set) && status == GK_OK;
+             i++) {
+            if (scene->tensors[i].is_input) {
+                scene->sets[set].inputs[i] = at;
+                status = generate(scene, plan, i, seed, exact, at, err);
+                at += round_up(scene->tensors[i].bytes, SLOT_ALIGN);
+            }
+        }
+    }
+    return status;
+}
+
+/* Guards and inputs of slots from..to-1; their outputs too if wanted, which a reset does else. */
+static enum gk_status furnish(struct gk_scene *scene, uint32_t from, uint32_t to, bool outputs,
+                              struct gk_err *err)
+{
     struct scene_segments list = {0};
-    uint64_t bytes = slots * scene->slot_bytes;
-    enum gk_status status = scene->device->ops->alloc(scene->device, "arena", bytes,
-                                                      scene->slot_align, &scene->arena, err);
-    for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {
+    enum gk_status status = GK_OK;
+    for (uint32_t slot = from; slot < to && status == GK_OK; slot++) {
         for (uint32_t i = 0; i < scene->tensor_count && status == GK_OK; i++) {
             if (scene->tensors[i].present) {
                 status = scene_guards(scene, slot, i, &list, err);
             }
-            if (status == GK_OK && scene->tensors[i].present && scene->tensors[i].is_input) {
+            if (status == GK_OK && scene->tensors[i].present &&
+                (outputs || scene->tensors[i].is_input)) {
                 status = scene_content(scene, slot, i, &list, err);
             }
         }
@@ -289,6 +313,14 @@ static enum gk_status make_arena(struct gk_scene *scene, struct gk_err *err)
     status = status == GK_OK ? paint(scene, &list, err) : status;
     scene_segments_fini(&list);
     return status;
+}
+
+static enum gk_status make_arena(struct gk_scene *scene, struct gk_err *err)
+{
+    uint32_t slots = scene->slots + 1;
+    enum gk_status status = scene->device->ops->alloc(
+        scene->device, "arena", slots * scene->slot_bytes, scene->slot_align, &scene->arena, err);
+    return status == GK_OK ? furnish(scene, 0, slots, false, err) : status;
 }
 
 /* ------------------------------------------------------------------ life */
@@ -301,16 +333,16 @@ static void scene_destroy(struct gk_scene *scene)
     const struct gk_device_ops *ops = scene->device->ops;
     for (uint32_t set = 0; set < SCENE_SETS; set++) {
         for (uint32_t i = 0; i < GK_TENSORS_MAX; i++) {
-            if (scene->sets[set].inputs[i]) {
-                (void)ops->release(scene->device, scene->sets[set].inputs[i], NULL);
-            }
             if (scene->sets[set].pairs[i]) {
                 (void)ops->release(scene->device, scene->sets[set].pairs[i], NULL);
             }
         }
     }
-    if (scene->arena) {
-        (void)ops->release(scene->device, scene->arena, NULL);
+    const uint64_t blocks[] = {scene->pristine, scene->arena, scene->more};
+    for (uint32_t i = 0; i < GK_ARRAY_COUNT(blocks); i++) {
+        if (blocks[i]) {
+            (void)ops->release(scene->device, blocks[i], NULL);
+        }
     }
     free(scene);
 }
@@ -340,21 +372,21 @@ void gk_scenes_destroy(struct gk_scenes *scenes)
     free(scenes);
 }
 
-/* Drops the scenes used longest ago until `bytes` more fit. */
-static void make_room(struct gk_scenes *scenes, uint64_t bytes)
+/* Drops the scenes used longest ago, but for one, until `bytes` more fit. */
+static void make_room(struct gk_scenes *scenes, uint64_t bytes, const struct gk_scene *but)
 {
     for (;;) {
         uint64_t sum = bytes;
         struct gk_scene **last = NULL;
         for (struct gk_scene **at = &scenes->first; *at; at = &(*at)->next) {
             sum += (*at)->bytes;
-            last = at;
+            last = *at == but ? last : at;
         }
         if (!last || sum <= scenes->bytes_max) {
             return;
         }
         struct gk_scene *scene = *last;
-        *last = NULL;
+        *last = scene->next;
         scene_destroy(scene);
     }
 }
@@ -378,7 +410,7 @@ static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *pla
     uint64_t bytes = slots * scene->slot_bytes;
     for (uint32_t i = 0; i < scene->tensor_count; i++) {
         const struct scene_tensor *tensor = &scene->tensors[i];
-        bytes += tensor->is_input ? sets * tensor->bytes : 0;
+        bytes += tensor->is_input ? sets * round_up(tensor->bytes, SLOT_ALIGN) : 0;
         bytes += tensor->is_output ? sets * result_bytes(plan, i) : 0;
     }
     return bytes;
@@ -396,11 +428,8 @@ static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan 
         return status;
     }
     scene->bytes = bytes_of(scene, plan);
-    make_room(scenes, scene->bytes);
-    for (uint32_t set = 0; set < SCENE_SETS && status == GK_OK; set++) {
-        bool wanted = set == SCENE_EXACT ? has_exact : set < scene->slots;
-        status = wanted ? make_inputs(scene, plan, set, err) : GK_OK;
-    }
+    make_room(scenes, scene->bytes, NULL);
+    status = make_inputs(scene, plan, err);
     return status == GK_OK ? make_arena(scene, err) : status;
 }
 
@@ -438,6 +467,35 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
     scenes->first = scene;
     *scene_out = scene;
     return GK_OK;
+}
+
+enum gk_status gk_scene_widen(struct gk_scenes *scenes, struct gk_scene *scene, struct gk_err *err)
+{
+    const uint64_t bytes = scene->slots * scene->slot_bytes;
+    const uint32_t first = scene->slots + 1;
+    struct gk_err why = {0};
+    if (scene->more) {
+        return GK_OK;
+    }
+    uint64_t segments = (uint64_t)(2 * scene->slots + 1) * scene->tensor_count * SEGMENTS_A_TENSOR;
+    if (segments > GK_SEGMENTS_MAX || scene->bytes + bytes > scenes->bytes_max) {
+        return gk_fail(err, GK_LIMIT,
+                       "twice the sets take %" PRIu64 " bytes more; scenes may take %" PRIu64
+                       ", and a scene %d segments",
+                       bytes, scenes->bytes_max, GK_SEGMENTS_MAX);
+    }
+    make_room(scenes, bytes, scene);
+    enum gk_status status = scene_show_inputs(scene, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    status = scene->device->ops->alloc(scene->device, "twice the sets", bytes, scene->slot_align,
+                                       &scene->more, &why);
+    if (status != GK_OK) {
+        return gk_fail(err, status == GK_NOMEM ? GK_LIMIT : status, "%s", why.text);
+    }
+    scene->bytes += bytes;
+    return furnish(scene, first, scene_slots_all(scene), true, err);
 }
 
 bool gk_scene_alive(const struct gk_scenes *scenes, uint64_t id)
@@ -482,7 +540,7 @@ enum gk_status gk_scene_hide(struct gk_scene *scene, struct gk_err *err)
 
 enum gk_status gk_scene_reset(struct gk_scene *scene, struct gk_err *err)
 {
-    uint32_t slots = scene->slots + 1;
+    uint32_t slots = scene_slots_all(scene);
     struct scene_segments list = {0};
     enum gk_status status = has_inout(scene) ? scene_show_inputs(scene, err) : GK_OK;
     for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {
@@ -502,7 +560,7 @@ enum gk_status gk_scene_clean(struct gk_scene *scene, struct gk_err *err)
     struct scene_segments list = {0};
     enum gk_status status = scene_show_inputs(scene, err);
     if (status == GK_OK) {
-        status = scene_gather(scene, NULL, 0, &list, err);
+        status = scene_gather(scene, &(struct scene_ran){0}, &list, err);
     }
     status = status == GK_OK ? paint(scene, &list, err) : status;
     scene_segments_fini(&list);

@@ -48,6 +48,13 @@ uint64_t gk_scene_id(const struct gk_scene *scene);
 uint32_t gk_scene_slots(const struct gk_scene *scene);
 /* All their bytes together. */
 uint64_t gk_scene_rotation_bytes(const struct gk_scene *scene);
+/* As many slots again, for who wants to see whether data was carried from one launch to the next
+ * in L2: made once, they stay as long as the scene. Shows hidden memory. GK_LIMIT: there is no room
+ * for them, nothing has changed. */
+enum gk_status gk_scene_widen(struct gk_scenes *scenes, struct gk_scene *scene, struct gk_err *err);
+/* Slot at a place of the rotation: places below gk_scene_slots(), or below twice that in a scene
+ * that was widened. */
+uint32_t gk_scene_slot_at(const struct gk_scene *scene, uint32_t place);
 /* Slot of the rotation that holds input set 0..3, and the one beside it. */
 uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set);
 uint32_t gk_scene_slot_beside(const struct gk_scene *scene);
@@ -74,6 +81,10 @@ enum gk_status gk_scene_clean(struct gk_scene *scene, struct gk_err *err);
  * record, and the scene is clean again. Shows hidden memory. */
 enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots, uint32_t ran_count,
                               struct gk_record *record, struct gk_err *err);
+/* The same after timing, which ran every slot: guards and inputs. The failure's stage is measure.
+ */
+enum gk_status gk_scene_audit_timed(struct gk_scene *scene, struct gk_record *record,
+                                    struct gk_err *err);
 /* One output of a slot against the reference, which must have been computed. `input`: everything
  * but got and pairs. Where the device's answer is not "passed", or the tensor has padding, the host
  * looks again and says what is wrong. Shows hidden memory. */

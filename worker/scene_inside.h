@@ -34,8 +34,12 @@ struct gk_scene {
     uint32_t slots; /* of the rotation; one more follows */
     bool has_exact;
     uint64_t arena;
+    /* As many slots again, numbered behind the one beside the rotation; 0: nobody wanted them yet.
+     */
+    uint64_t more;
+    uint64_t pristine; /* hidden: all inputs of all sets, since each mapping costs time */
     struct {
-        uint64_t inputs[GK_TENSORS_MAX]; /* hidden; 0: none */
+        uint64_t inputs[GK_TENSORS_MAX]; /* in pristine; 0: none */
         uint64_t pairs[GK_TENSORS_MAX];  /* hidden: (value, magnitude) of each element */
         bool computed;
     } sets[SCENE_SETS];
@@ -47,6 +51,13 @@ struct gk_scenes {
     struct gk_inspector *inspector;
     struct gk_scene *first;
     uint64_t bytes_max, made;
+};
+
+/* Slots a run was given: a list, or every one of them. */
+struct scene_ran {
+    const uint32_t *slots;
+    uint32_t count;
+    bool all;
 };
 
 enum scene_kind { SCENE_GUARD_FRONT, SCENE_GUARD_BACK, SCENE_INPUT, SCENE_OUTPUT };
@@ -64,6 +75,8 @@ struct scene_segments {
 uint64_t scene_front(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
 uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot);
+/* All there are, with the one beside the rotation. */
+uint32_t scene_slots_all(const struct gk_scene *scene);
 /* Empty segments are left out. */
 enum gk_status scene_segment(struct scene_segments *list, const struct gk_segment *segment,
                              uint32_t kind, uint32_t slot, uint32_t tensor, struct gk_err *err);
@@ -72,9 +85,9 @@ enum gk_status scene_guards(const struct gk_scene *scene, uint32_t slot, uint32_
                             struct scene_segments *list, struct gk_err *err);
 enum gk_status scene_content(const struct gk_scene *scene, uint32_t slot, uint32_t tensor,
                              struct scene_segments *list, struct gk_err *err);
-/* Everything that a run on ran_slots leaves alone: all but the outputs of those slots. */
-enum gk_status scene_gather(const struct gk_scene *scene, const uint32_t *ran_slots,
-                            uint32_t ran_count, struct scene_segments *list, struct gk_err *err);
+/* Everything that a run leaves alone: all but the outputs of its slots. */
+enum gk_status scene_gather(const struct gk_scene *scene, const struct scene_ran *ran,
+                            struct scene_segments *list, struct gk_err *err);
 /* One hidden allocation; 0 is none. */
 enum gk_status scene_show(struct gk_scene *scene, uint64_t address, struct gk_err *err);
 enum gk_status scene_show_inputs(struct gk_scene *scene, struct gk_err *err);

@@ -8,29 +8,28 @@
 
 /* ------------------------------------------------------------------ around the results */
 
-static bool is_in(const uint32_t *slots, uint32_t count, uint32_t slot)
+static bool is_in(const struct scene_ran *ran, uint32_t slot)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (slots[i] == slot) {
-            return true;
-        }
+    bool found = ran->all;
+    for (uint32_t i = 0; i < ran->count && !found; i++) {
+        found = ran->slots[i] == slot;
     }
-    return false;
+    return found;
 }
 
-enum gk_status scene_gather(const struct gk_scene *scene, const uint32_t *ran_slots,
-                            uint32_t ran_count, struct scene_segments *list, struct gk_err *err)
+enum gk_status scene_gather(const struct gk_scene *scene, const struct scene_ran *ran,
+                            struct scene_segments *list, struct gk_err *err)
 {
-    uint32_t slots = scene->slots + 1;
+    uint32_t slots = scene_slots_all(scene);
     enum gk_status status = GK_OK;
     for (uint32_t slot = 0; slot < slots && status == GK_OK; slot++) {
-        bool ran = is_in(ran_slots, ran_count, slot);
+        bool run = is_in(ran, slot);
         for (uint32_t i = 0; i < scene->tensor_count && status == GK_OK; i++) {
             if (!scene->tensors[i].present) {
                 continue;
             }
             status = scene_guards(scene, slot, i, list, err);
-            if (status == GK_OK && !(ran && scene->tensors[i].is_output)) {
+            if (status == GK_OK && !(run && scene->tensors[i].is_output)) {
                 status = scene_content(scene, slot, i, list, err);
             }
         }
@@ -39,13 +38,15 @@ enum gk_status scene_gather(const struct gk_scene *scene, const uint32_t *ran_sl
 }
 
 static void name_change(const struct gk_scene *scene, const struct scene_label *label,
-                        const struct gk_audit *audit, bool ran, struct gk_record *record)
+                        const struct gk_audit *audit, bool ran, enum gk_stage stage,
+                        struct gk_record *record)
 {
     const struct scene_tensor *tensor = &scene->tensors[label->tensor];
+    const char *when = stage == GK_STAGE_MEASURE ? "while it was timed: " : "";
     if (label->kind == SCENE_INPUT && ran) {
-        gk_record_fail(record, GK_STAGE_VERIFY, GK_FAILURE_INPUT_CHANGED,
-                       "input %s changed: %" PRIu64 " bytes, first at byte %" PRIu64, tensor->name,
-                       audit->changed, audit->first);
+        gk_record_fail(record, stage, GK_FAILURE_INPUT_CHANGED,
+                       "%sinput %s changed: %" PRIu64 " bytes, first at byte %" PRIu64, when,
+                       tensor->name, audit->changed, audit->first);
         return;
     }
     int64_t at = (int64_t)audit->first;
@@ -54,23 +55,23 @@ static void name_change(const struct gk_scene *scene, const struct scene_label *
     } else if (label->kind == SCENE_GUARD_BACK) {
         at += (int64_t)tensor->bytes;
     }
-    gk_record_fail(record, GK_STAGE_VERIFY, GK_FAILURE_CANARY,
-                   "%s%s: %" PRIu64 " bytes %s changed, first at byte %" PRId64
+    gk_record_fail(record, stage, GK_FAILURE_CANARY,
+                   "%s%s%s: %" PRIu64 " bytes %s changed, first at byte %" PRId64
                    " (the buffer has bytes 0 to %" PRIu64 ")",
-                   ran ? "" : "another set's ", tensor->name, audit->changed,
+                   when, ran ? "" : "another set's ", tensor->name, audit->changed,
                    label->kind == SCENE_INPUT || label->kind == SCENE_OUTPUT ? "of the buffer"
                                                                              : "around the buffer",
                    at, tensor->bytes);
 }
 
-enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots, uint32_t ran_count,
-                              struct gk_record *record, struct gk_err *err)
+static enum gk_status audit(struct gk_scene *scene, const struct scene_ran *ran,
+                            enum gk_stage stage, struct gk_record *record, struct gk_err *err)
 {
     struct scene_segments list = {0};
     struct gk_audit *audits = NULL;
     enum gk_status status = scene_show_inputs(scene, err);
     if (status == GK_OK) {
-        status = scene_gather(scene, ran_slots, ran_count, &list, err);
+        status = scene_gather(scene, ran, &list, err);
     }
     if (status == GK_OK) {
         audits = calloc(list.count + 1, sizeof *audits);
@@ -81,9 +82,9 @@ enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots,
     /* What a run was given tells more than what it hit elsewhere. */
     for (uint32_t round = 0; round < 2 && status == GK_OK; round++) {
         for (uint32_t i = 0; i < list.count && record->failure == GK_FAILURE_NONE; i++) {
-            bool ran = is_in(ran_slots, ran_count, list.labels[i].slot);
-            if (audits[i].changed > 0 && ran == (round == 0)) {
-                name_change(scene, &list.labels[i], &audits[i], ran, record);
+            bool run = is_in(ran, list.labels[i].slot);
+            if (audits[i].changed > 0 && run == (round == 0)) {
+                name_change(scene, &list.labels[i], &audits[i], run, stage, record);
             }
         }
     }
@@ -94,6 +95,20 @@ enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots,
     free(audits);
     scene_segments_fini(&list);
     return status;
+}
+
+enum gk_status gk_scene_audit(struct gk_scene *scene, const uint32_t *ran_slots, uint32_t ran_count,
+                              struct gk_record *record, struct gk_err *err)
+{
+    const struct scene_ran ran = {.slots = ran_slots, .count = ran_count};
+    return audit(scene, &ran, GK_STAGE_VERIFY, record, err);
+}
+
+enum gk_status gk_scene_audit_timed(struct gk_scene *scene, struct gk_record *record,
+                                    struct gk_err *err)
+{
+    const struct scene_ran ran = {.all = true};
+    return audit(scene, &ran, GK_STAGE_MEASURE, record, err);
 }
 
 /* ------------------------------------------------------------------ results */

@@ -226,9 +226,7 @@ static void work_destroy(struct work *work)
         return;
     }
     struct gk_device *device = work->bench->device;
-    if (work->graph) {
-        device->ops->graph_free(device, work->graph);
-    }
+    trial_recording_drop(work, &work->recording);
     if (work->bench->scenes) { /* tensors are the scene's */
         memset(work->memory.tensors, 0, sizeof work->memory.tensors);
     }
@@ -353,9 +351,12 @@ static enum gk_status note_estimate(struct work *work, struct gk_err *err)
     return GK_OK;
 }
 
-static enum gk_status verify_again(struct work *work, struct gk_err *err)
+/* Verifying once more looks around as well. */
+static enum gk_status look_again(struct work *work, struct gk_err *err)
 {
-    return work->trial->input_set == GK_INPUT_SETS_ALL ? trial_device_again(work, err) : GK_OK;
+    return work->trial->input_set == GK_INPUT_SETS_ALL && !work->trial->measure_only
+               ? trial_device_again(work, err)
+               : trial_device_audit(work, err);
 }
 
 static enum gk_status run_step(struct work *work, const struct step *step, struct gk_err *err)
@@ -382,16 +383,17 @@ static enum gk_status run_steps(struct work *work, struct gk_err *err)
                                        {NULL, trial_host_measure},
                                        {NULL, NULL}};
     static const struct step device[] = {
-        {"wall_render_ns", render},      {"wall_limits_ns", limits},
-        {"wall_load_ns", load},          {"wall_ladder_ns", trial_device_ladder},
-        {NULL, note_estimate},           {"wall_measure_ns", trial_device_measure},
-        {"wall_again_ns", verify_again}, {NULL, NULL}};
-    static const struct step vendor[] = {{"wall_load_ns", open_vendor},
-                                         {"wall_ladder_ns", trial_device_ladder},
-                                         {"wall_choose_ns", choose_vendor},
-                                         {"wall_measure_ns", trial_device_measure},
-                                         {NULL, NULL}};
-    static const struct step again[] = {{"wall_measure_ns", trial_device_measure}, {NULL, NULL}};
+        {"wall_render_ns", render},    {"wall_limits_ns", limits},
+        {"wall_load_ns", load},        {"wall_ladder_ns", trial_device_ladder},
+        {NULL, note_estimate},         {"wall_measure_ns", trial_device_measure},
+        {"wall_again_ns", look_again}, {NULL, NULL}};
+    static const struct step vendor[] = {
+        {"wall_load_ns", open_vendor},         {"wall_ladder_ns", trial_device_ladder},
+        {"wall_choose_ns", choose_vendor},     {"wall_measure_ns", trial_device_measure},
+        {"wall_again_ns", trial_device_audit}, {NULL, NULL}};
+    static const struct step again[] = {{"wall_measure_ns", trial_device_measure},
+                                        {"wall_again_ns", trial_device_audit},
+                                        {NULL, NULL}};
     const struct step *steps = !work->trial->template_ ? vendor
                                : work->bench->scenes   ? device
                                                        : host;

@@ -29,6 +29,14 @@ struct gk_effort gk_effort_search(void);
 /* Of one entry in one pass of a final round. */
 struct gk_effort gk_effort_pass(bool sustained);
 
+/* What a measured device rotates through. */
+enum gk_trial_sets {
+    GK_TRIAL_SETS_PLAIN,
+    GK_TRIAL_SETS_COMPARE, /* and once through twice as many, to see whether data was carried in L2
+                            */
+    GK_TRIAL_SETS_TWICE    /* it was carried: twice as many */
+};
+
 struct gk_trial {
     const struct gk_op *op;
     const struct gk_template *template_; /* NULL: the vendor's library */
@@ -40,6 +48,7 @@ struct gk_trial {
     double best_ns;     /* of the task so far; 0: none */
     bool measure_only;  /* verified before: a pass of a final round */
     struct gk_effort effort;
+    enum gk_trial_sets sets;
     const char *vendor_places; /* where the library may be: see worker/vendor.h */
     /* Devices that time themselves: what was loaded and recorded is kept under this key for the
      * next pass. NULL: it is not. */

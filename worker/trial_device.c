@@ -326,6 +326,12 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
     return go(work, &climb, false, err);
 }
 
+enum gk_status trial_device_audit(struct work *work, struct gk_err *err)
+{
+    enum gk_status status = gk_scene_audit_timed(work->scene, work->record, err);
+    return status == GK_OK && !trial_failed(work) ? audit_workspaces(work, err) : status;
+}
+
 enum gk_status trial_device_again(struct work *work, struct gk_err *err)
 {
     struct climb climb = {0};

@@ -5,6 +5,7 @@
  *   trial_host.c    the ladder where the host compares
  *   trial_device.c  the ladder where the device compares (worker/scene.h)
  *   trial_timing.c  recordings over rotating sets, samples
+ *   trial_twice.c   whether data was carried from launch to launch: the same over twice the sets
  */
 #ifndef GK_WORKER_TRIAL_INSIDE_H
 #define GK_WORKER_TRIAL_INSIDE_H
@@ -12,6 +13,12 @@
 #include "worker/scene.h"
 #include "worker/trial.h"
 #include "worker/verify.h"
+
+struct recording {
+    struct gk_device_graph *graph; /* NULL: none */
+    uint32_t launches;             /* of the pipeline, in the graph */
+    bool twice;                    /* over twice the sets */
+};
 
 struct work { /* of one trial; owned pieces */
     const struct gk_trial_bench *bench;
@@ -25,8 +32,7 @@ struct work { /* of one trial; owned pieces */
     /* device ladder */
     struct gk_scene *scene; /* lent by the bench's scenes */
     uint64_t scene_id;
-    struct gk_device_graph *graph;
-    uint32_t launches; /* of the pipeline, in the graph */
+    struct recording recording;
     double estimate_ns;
     /* the vendor's pipeline in place of the template's */
     struct gk_vendor *vendor;
@@ -57,12 +63,30 @@ enum gk_status trial_host_measure(struct work *work, struct gk_err *err);
 enum gk_status trial_device_ladder(struct work *work, struct gk_err *err);
 /* After timing: the answer is still right, with whatever timing left in the workspaces. */
 enum gk_status trial_device_again(struct work *work, struct gk_err *err);
+/* After timing: nothing around was written, so that no later candidate answers for it. */
+enum gk_status trial_device_audit(struct work *work, struct gk_err *err);
 /* How long the next piece of work is waited for. `expected_ns`: what it is known to take; 0: one
  * launch of a candidate, which nobody has seen yet. */
 void trial_set_patience(const struct work *work, double expected_ns);
 /* Everything that the pipeline enqueues once, on the buffers of `slot`. */
 enum gk_status trial_issue(struct work *work, uint32_t slot, struct gk_err *err);
 enum gk_status trial_device_measure(struct work *work, struct gk_err *err);
+/* Records the pipeline `launches` times over the slots in turn, in place of what was recorded;
+ * `twice`: over those of a widened scene. */
+enum gk_status trial_record(struct work *work, uint32_t launches, bool twice, struct gk_err *err);
+void trial_recording_drop(struct work *work, struct recording *recording);
+/* One sample: ns of the pipeline. */
+enum gk_status trial_replay(struct work *work, double *ns_out, struct gk_err *err);
+/* Launches of a whole sample: as many as the policy wants, every slot equally often. */
+uint32_t trial_whole_launches(const struct work *work, double estimate_ns, bool twice);
+/* Whether a recording just made has to run once unseen: its first replay carries it to the device,
+ * which long ones hide. */
+bool trial_is_short(const struct work *work);
+/* The scene has twice the sets. *there_out false: no room, and the record's environment says it. */
+enum gk_status trial_widen(struct work *work, bool *there_out, struct gk_err *err);
+/* After the samples of a final round's first pass: times it over twice the sets as well. If that is
+ * slower beyond the noise, the recording, the samples and the mark are those of twice the sets. */
+enum gk_status trial_compare_twice(struct work *work, struct gk_err *err);
 /* Sets vendor_choice to the fastest of the library's results. GK_UNSUPPORTED: none runs. */
 enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err);
 /* The least time that the problem's bytes and operations take on this device. */

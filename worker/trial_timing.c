@@ -71,39 +71,45 @@ static void compare_floor(struct work *work)
 
 /* ------------------------------------------------------------------ recordings */
 
-static void drop_graph(struct work *work)
+void trial_recording_drop(struct work *work, struct recording *recording)
 {
-    if (work->graph) {
-        work->bench->device->ops->graph_free(work->bench->device, work->graph);
-        work->graph = NULL;
+    if (recording->graph) {
+        work->bench->device->ops->graph_free(work->bench->device, recording->graph);
+        recording->graph = NULL;
     }
 }
 
-static enum gk_status record_launches(struct work *work, uint32_t launches, struct gk_err *err)
+static uint32_t places(const struct work *work, bool twice)
+{
+    return gk_scene_slots(work->scene) * (twice ? 2 : 1);
+}
+
+enum gk_status trial_record(struct work *work, uint32_t launches, bool twice, struct gk_err *err)
 {
     struct gk_device *device = work->bench->device;
-    uint32_t slots = gk_scene_slots(work->scene);
-    drop_graph(work);
+    uint32_t count = places(work, twice);
+    trial_recording_drop(work, &work->recording);
     enum gk_status status = device->ops->record_begin(device, err);
     if (status != GK_OK) {
         return status;
     }
     for (uint32_t i = 0; i < launches && status == GK_OK; i++) {
-        status = trial_issue(work, i % slots, err);
+        status = trial_issue(work, gk_scene_slot_at(work->scene, i % count), err);
     }
     struct gk_err ending = {0};
-    enum gk_status ended = device->ops->record_end(device, &work->graph, &ending);
+    enum gk_status ended = device->ops->record_end(device, &work->recording.graph, &ending);
     if (status == GK_OK && ended != GK_OK) {
         status = gk_fail(err, ended, "%s", ending.text);
     }
     if (status != GK_OK) {
-        drop_graph(work);
+        trial_recording_drop(work, &work->recording);
     }
-    work->launches = launches;
+    work->recording.launches = launches;
+    work->recording.twice = twice;
     return status;
 }
 
-static enum gk_status replay(struct work *work, double *ns_out, struct gk_err *err)
+enum gk_status trial_replay(struct work *work, double *ns_out, struct gk_err *err)
 {
     struct gk_device *device = work->bench->device;
     struct gk_device_report *report = calloc(1, sizeof *report);
@@ -111,15 +117,15 @@ static enum gk_status replay(struct work *work, double *ns_out, struct gk_err *e
         report ? gk_scene_restore(work->scene, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         /* One launch of a slow candidate is within patience, fifty of them are not. */
-        trial_set_patience(work, work->estimate_ns * work->launches);
-        status = device->ops->replay(device, work->graph, report, err);
+        trial_set_patience(work, work->estimate_ns * work->recording.launches);
+        status = device->ops->replay(device, work->recording.graph, report, err);
     }
     if (status == GK_OK && !(report->ns > 0)) {
         status = gk_fail(err, GK_RANGE, "a replay of %g ns; more than 0 is allowed", report->ns);
     }
     if (status == GK_OK) {
         work->record->gpu_measure_ns += report->ns;
-        *ns_out = report->ns / work->launches;
+        *ns_out = report->ns / work->recording.launches;
     } else if (status == GK_TRIAL) {
         gk_record_fail(work->record, GK_STAGE_MEASURE, report->failure, "%s", report->text);
     }
@@ -127,10 +133,14 @@ static enum gk_status replay(struct work *work, double *ns_out, struct gk_err *e
     return status;
 }
 
-/* Launches of a whole sample: as many as the policy wants, every slot equally often. */
-static uint32_t whole_launches(const struct work *work, double estimate_ns)
+bool trial_is_short(const struct work *work)
 {
-    uint32_t slots = gk_scene_slots(work->scene);
+    return work->estimate_ns * work->recording.launches < 2 * SAMPLE_NS_MIN;
+}
+
+uint32_t trial_whole_launches(const struct work *work, double estimate_ns, bool twice)
+{
+    uint32_t slots = places(work, twice);
     double wanted = estimate_ns > 0 ? ceil(SAMPLE_NS_MIN / estimate_ns) : LAUNCHES_MIN;
     wanted = wanted < LAUNCHES_MIN ? LAUNCHES_MIN : wanted;
     wanted = wanted > LAUNCHES_MAX ? LAUNCHES_MAX : wanted;
@@ -141,7 +151,7 @@ static uint32_t whole_launches(const struct work *work, double estimate_ns)
 
 static enum gk_status whole_sample(void *context, double *ns_out, struct gk_err *err)
 {
-    return replay(context, ns_out, err);
+    return trial_replay(context, ns_out, err);
 }
 
 /* One sample that is the mean of a block: what the device does when it is busy for long. */
@@ -152,16 +162,16 @@ static enum gk_status block_sample(struct work *work, double *ns_out, struct gk_
     uint64_t replays = 0;
     enum gk_status status = GK_OK;
     while (status == GK_OK && warmed < effort->warm_ns) {
-        status = replay(work, &ns, err);
-        warmed += ns * work->launches;
+        status = trial_replay(work, &ns, err);
+        warmed += ns * work->recording.launches;
     }
     while (status == GK_OK && (replays == 0 || spent < effort->block_ns)) {
-        status = replay(work, &ns, err);
-        spent += ns * work->launches;
+        status = trial_replay(work, &ns, err);
+        spent += ns * work->recording.launches;
         replays++;
     }
     if (status == GK_OK) {
-        *ns_out = spent / ((double)replays * work->launches);
+        *ns_out = spent / ((double)replays * work->recording.launches);
     }
     return status;
 }
@@ -170,7 +180,7 @@ static enum gk_status take_samples(struct work *work, struct gk_measured *measur
                                    struct gk_err *err)
 {
     const struct gk_effort *effort = &work->trial->effort;
-    double sample_ns = work->estimate_ns * work->launches;
+    double sample_ns = work->estimate_ns * work->recording.launches;
     if (effort->block_ns > 0) {
         memset(measured, 0, sizeof *measured);
         enum gk_status status = block_sample(work, &measured->samples_ns[0], err);
@@ -218,8 +228,8 @@ static enum gk_status note_conditions(struct work *work, const struct gk_device_
                 gk_json_set_bool(json, "at_power_limit", at_limit) &&
                 gk_json_set_string(json, "regime",
                                    work->trial->effort.block_ns > 0 ? "sustained" : "burst") &&
-                gk_json_set_int(json, "sets", gk_scene_slots(work->scene)) &&
-                gk_json_set_int(json, "launches", work->launches);
+                gk_json_set_int(json, "sets", places(work, work->recording.twice)) &&
+                gk_json_set_int(json, "launches", work->recording.launches);
     if (good && work->vendor) {
         char text[GK_VENDOR_TEXT_MAX], detail[GK_VENDOR_TEXT_MAX + 96];
         gk_vendor_describe(work->vendor, work->vendor_choice, text);
@@ -267,12 +277,13 @@ static enum gk_status short_sample(struct work *work, bool *enough_out, struct g
     double best = work->trial->best_ns, ns = 0;
     double launches = work->estimate_ns > 0 ? SHORT_NS / work->estimate_ns : slots;
     uint32_t count = launches > slots ? slots : launches < 2 ? 2 : (uint32_t)launches;
-    enum gk_status status = record_launches(work, count, err);
+    enum gk_status status = trial_record(work, count, false, err);
     if (status == GK_OK && work->estimate_ns < SHORT_NS) {
-        status = replay(work, &ns, err); /* the first replay carries the recording to the device */
+        status =
+            trial_replay(work, &ns, err); /* the first replay carries the recording to the device */
     }
     if (status == GK_OK) {
-        status = replay(work, &ns, err);
+        status = trial_replay(work, &ns, err);
     }
     if (status != GK_OK) {
         return status;
@@ -295,12 +306,15 @@ static enum gk_status sample_whole(struct work *work, struct gk_err *err)
     struct gk_record *record = work->record;
     struct gk_measured *measured = calloc(1, sizeof *measured);
     double ns = 0;
-    bool fresh = !work->graph || work->launches < LAUNCHES_MIN;
+    bool twice = work->trial->sets == GK_TRIAL_SETS_TWICE;
+    bool fresh = !work->recording.graph || work->recording.launches < LAUNCHES_MIN ||
+                 work->recording.twice != twice;
     enum gk_status status = measured ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK && fresh) {
-        status = record_launches(work, whole_launches(work, work->estimate_ns), err);
-        if (status == GK_OK && work->estimate_ns * work->launches < 2 * SAMPLE_NS_MIN) {
-            status = replay(work, &ns, err); /* carries it to the device; long ones hide that */
+        status =
+            trial_record(work, trial_whole_launches(work, work->estimate_ns, twice), twice, err);
+        if (status == GK_OK && trial_is_short(work)) {
+            status = trial_replay(work, &ns, err);
         }
     }
     if (status == GK_OK) {
@@ -311,35 +325,69 @@ static enum gk_status sample_whole(struct work *work, struct gk_err *err)
         record->sample_count = measured->count;
         record->time_ns = measured->median_ns;
         record->marks |= measured->count >= 6 && !measured->stable ? 1u << GK_MARK_UNSTABLE : 0;
+        record->marks |= twice ? 1u << GK_MARK_L2_CARRIED : 0;
     }
     free(measured);
     return status;
 }
 
-enum gk_status trial_device_measure(struct work *work, struct gk_err *err)
+/* What was found to carry data in its first pass is timed over twice the sets in all others, or not
+ * at all: the two are never paired. */
+static enum gk_status need_twice(struct work *work, struct gk_err *err)
+{
+    bool there = true;
+    enum gk_status status = GK_OK;
+    if (work->trial->sets == GK_TRIAL_SETS_TWICE) {
+        status = trial_widen(work, &there, err);
+    }
+    if (status == GK_OK && !there) {
+        gk_record_fail(work->record, GK_STAGE_MEASURE, GK_FAILURE_MEMORY,
+                       "it is to be timed over twice the sets, for which there is no room now");
+    }
+    return status;
+}
+
+static enum gk_status measure(struct work *work, struct gk_err *err)
 {
     bool enough = false;
-    enum gk_status status = GK_OK;
-    work->record->gpu_measure_ns =
-        work->record->gpu_measure_ns > 0 ? work->record->gpu_measure_ns : 0;
-    status = gk_scene_hide(work->scene, err);
-    if (status == GK_OK && !work->graph) {
+    enum gk_status status = need_twice(work, err);
+    if (status == GK_OK && !trial_failed(work)) {
+        status = gk_scene_hide(work->scene, err);
+    }
+    if (status != GK_OK || trial_failed(work)) {
+        return status;
+    }
+    if (!work->recording.graph) {
         status = short_sample(work, &enough, err);
     }
     if (status == GK_OK && !enough) {
         status = sample_whole(work, err);
     }
+    if (status == GK_OK && work->trial->sets == GK_TRIAL_SETS_COMPARE) {
+        status = trial_compare_twice(work, err);
+    }
     if (status == GK_OK) {
         compare_floor(work);
-        return GK_OK;
     }
+    return status;
+}
+
+enum gk_status trial_device_measure(struct work *work, struct gk_err *err)
+{
+    work->record->gpu_measure_ns =
+        work->record->gpu_measure_ns > 0 ? work->record->gpu_measure_ns : 0;
+    enum gk_status status = measure(work, err);
     if (status == GK_TRIAL || status == GK_INPUT || status == GK_LIMIT ||
         status == GK_UNSUPPORTED) {
         if (!trial_failed(work)) {
             gk_record_fail(work->record, GK_STAGE_MEASURE, GK_FAILURE_LAUNCH_ERROR, "%s",
                            err->text);
         }
-        return GK_OK;
+        status = GK_OK;
+    }
+    if (status == GK_OK && trial_failed(work)) {
+        /* Nobody will look around after this. A lost device refuses, and nobody comes after it. */
+        (void)gk_scene_clean(work->scene, NULL);
     }
     return status;
 }
@@ -356,16 +404,16 @@ enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err)
         work->vendor_choice = i;
         status = trial_issue(work, 0, err); /* loads its code */
         if (status == GK_OK) {
-            status = record_launches(work, gk_scene_slots(work->scene), err);
+            status = trial_record(work, gk_scene_slots(work->scene), false, err);
         }
         if (status == GK_OK) {
-            status = replay(work, &ns, err);
+            status = trial_replay(work, &ns, err);
         }
         if (status == GK_OK) {
-            status = record_launches(work, whole_launches(work, ns), err);
+            status = trial_record(work, trial_whole_launches(work, ns, false), false, err);
         }
-        for (uint32_t twice = 0; twice < 2 && status == GK_OK; twice++) {
-            status = replay(work, &ns, err);
+        for (uint32_t replays = 0; replays < 2 && status == GK_OK; replays++) {
+            status = trial_replay(work, &ns, err);
         }
         if (status == GK_UNSUPPORTED) { /* one that the library offers and then refuses */
             status = GK_OK;
@@ -376,7 +424,7 @@ enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err)
             best = i;
         }
     }
-    drop_graph(work);
+    trial_recording_drop(work, &work->recording);
     work->vendor_choice = best;
     work->estimate_ns = best_ns;
     if (status == GK_OK && best_ns == 0) {

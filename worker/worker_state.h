@@ -84,7 +84,10 @@ struct unit { /* one config of a lease */
     bool left_out;           /* of further passes: the daemon says that it is clearly behind */
     bool is_vendor;          /* the vendor's library: no config, nothing to compile */
     struct gk_json *samples; /* of the current pass; NULL: none */
+    struct gk_json *marks;   /* of those samples; NULL: none */
     char *detail;            /* vendor: which of its results it was */
+    double twice_ratio;      /* time over twice the sets; 0: nobody looked */
+    bool carried;            /* it carried data in L2: timed over twice the sets from then on */
 };
 
 struct lease {

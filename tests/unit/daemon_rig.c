@@ -386,8 +386,9 @@ static struct gk_json *conditions_of(const struct rig *rig, int64_t pass)
                 gk_json_set_int(json, "power_limit_mw", 700000) &&
                 gk_json_set_int(json, "temperature_c", 50 + pass) &&
                 gk_json_set_int(json, "throttle", sustained ? 4 : 0) &&
-                gk_json_set_bool(json, "at_power_limit", pass + 1 >= rig->measured.sustained_from &&
-                                                             rig->measured.sustained_from > 0) &&
+                gk_json_set_bool(json, "at_power_limit",
+                                 pass + 1 >= rig->measured.sustained_from &&
+                                     rig->measured.sustained_from > 0) &&
                 gk_json_set_int(json, "dropped", 1) && gk_json_set_real(json, "gpu_ns", 3e6));
     return json;
 }
@@ -415,6 +416,12 @@ static struct gk_json *sample_of(struct rig *rig, const struct gk_json *config, 
     assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) &&
                 gk_json_set(sample, "ns", ns) &&
                 (text || gk_json_set_string(sample, "detail", "algo 66, 3 of 8")));
+    if (text && rig->measured.carries && rig->measured.carries(text)) {
+        struct gk_json *marks = gk_json_new_array();
+        assert_true(gk_json_push(marks, gk_json_new_string("l2_carried")) &&
+                    gk_json_set(sample, "marks", marks) &&
+                    gk_json_set_real(sample, "twice_ratio", 1.25));
+    }
     return sample;
 }
 

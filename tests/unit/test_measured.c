@@ -108,6 +108,58 @@ static void the_vendor_takes_part(void **state)
     rig_close(&rig);
 }
 
+static const char *fastest; /* of the first round that a test looked at */
+
+static double one_is_fastest(const char *config)
+{
+    return fastest && strcmp(config, fastest) == 0 ? 5000 : close_times(config);
+}
+
+static bool is_fastest(const char *config)
+{
+    return fastest && strcmp(config, fastest) == 0;
+}
+
+/* A mark of the winner's samples stands in the verdict, with the pick, and in what is exported; the
+ * others have none. */
+static void marks_go_with_the_pick(void **state)
+{
+    struct rig rig;
+    char winner[256];
+    (void)state;
+    open_rig(&rig, false);
+    rig.measured.time_of = close_times;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    (void)rig_submit(&rig, "a", "sm_90a", 12, ONE);
+    const struct gk_json *lease = work(&rig, true);
+    (void)snprintf(winner, sizeof winner, "%s",
+                   gk_json_get_string(gk_json_at(gk_json_get(lease, "configs"), 0), "config", ""));
+    rig_close(&rig);
+    fastest = winner;
+    open_rig(&rig, false);
+    rig.measured.time_of = one_is_fastest;
+    rig.measured.carries = is_fastest;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
+    (void)work(&rig, false);
+    const struct gk_json *pick = pick_of(&rig, job), *marks = gk_json_get(pick, "marks");
+    assert_string_equal(gk_json_get_string(pick, "config", ""), winner);
+    assert_int_equal(gk_json_count(marks), 1);
+    assert_string_equal(gk_json_string(gk_json_at(marks, 0), ""), "l2_carried");
+    const struct gk_json *entries = gk_json_get(verdict_of(&rig, job), "entries");
+    for (size_t i = 0; i < gk_json_count(entries); i++) {
+        const struct gk_json *entry = gk_json_at(entries, i);
+        bool is = strcmp(gk_json_get_string(entry, "config", ""), winner) == 0;
+        assert_int_equal(gk_json_count(gk_json_get(entry, "marks")), is ? 1 : 0);
+        assert_true(gk_json_get_real(entry, "twice_ratio", 0) == (is ? 1.25 : 0));
+    }
+    assert_string_equal(rig_request(&rig, "export_data", NULL), "OK");
+    marks = gk_json_get(gk_json_at(gk_json_get(rig.reply, "rows"), 0), "marks");
+    assert_int_equal(gk_json_count(marks), 1);
+    fastest = NULL;
+    rig_close(&rig);
+}
+
 static void no_vendor_has_a_reason(void **state)
 {
     struct rig rig;
@@ -367,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vendor_takes_part),
+        cmocka_unit_test(marks_go_with_the_pick),
         cmocka_unit_test(no_vendor_has_a_reason),
         cmocka_unit_test(nobody_asks_a_vendor_without_need),
         cmocka_unit_test(regimes_are_never_paired),

@@ -25,6 +25,7 @@ static const char mock_script[] =
     "{\"when\": \"BUG == 'trap'\", \"outcome\": \"die\"},"
     "{\"when\": \"BUG == 'endless'\", \"outcome\": \"hang\"},"
     "{\"when\": \"BUG == 'nan'\", \"outcome\": \"nan\"},"
+    "{\"when\": \"BUG == 'dirty'\", \"time_ns\": 3000, \"twice_ns\": 3300},"
     "{\"when\": \"BLOCK == 256\", \"outcome\": \"ok\", \"time_ns\": \"real(n) * 2.0\"}]}";
 
 static const char *const mock_args[] = {"--device", "mock:sm_80", "--private", NULL};
@@ -112,6 +113,40 @@ static void final_round(void **state)
     gk_message_fini(&message);
     fake_daemon_ack(&daemon, 50, 3, false);
     (void)trial(&daemon, 51, CONFIG("32", "none"), 30, "none"); /* the device is free again */
+    fake_daemon_close(&daemon);
+}
+
+/* What the first pass of a round marks is timed over twice the sets in the next one too, and the
+ * samples say so. */
+static void carried_in_a_round(void **state)
+{
+    static const char *const configs[] = {CONFIG("32", "none"), CONFIG("32", "dirty"), NULL};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    assert_true(trial(&daemon, 49, CONFIG("32", "dirty"), 30, "none") == 3000.0);
+    fake_daemon_final(&daemon, 50, "add{\"n\":1000}", configs, 2);
+    for (int64_t pass = 1; pass <= 2; pass++) {
+        (void)result(&daemon, 50, &message);
+        const struct gk_json *samples = gk_json_get(message.body, "samples");
+        assert_int_equal(gk_json_count(samples), 2);
+        for (size_t i = 0; i < 2; i++) {
+            const struct gk_json *sample = gk_json_at(samples, i),
+                                 *marks = gk_json_get(sample, "marks");
+            bool carries = gk_json_get_int(sample, "trial", 0) == 2;
+            double ns = gk_json_real(gk_json_at(gk_json_get(sample, "ns"), 0), 0);
+            assert_int_equal(gk_json_count(marks), carries ? 1 : 0);
+            assert_true(!carries || ns == 3300.0);
+            assert_true(!carries ||
+                        strcmp(gk_json_string(gk_json_at(marks, 0), ""), "l2_carried") == 0);
+        }
+        gk_message_fini(&message);
+        fake_daemon_ack(&daemon, 50, pass, pass == 1);
+    }
     fake_daemon_close(&daemon);
 }
 
@@ -348,6 +383,7 @@ int main(void)
         cmocka_unit_test(nobody_left_in_a_round),
         cmocka_unit_test(mock_outcomes),
         cmocka_unit_test(final_round),
+        cmocka_unit_test(carried_in_a_round),
         cmocka_unit_test(spooled_result),
         cmocka_unit_test(reconnects),
         cmocka_unit_test(emulated),

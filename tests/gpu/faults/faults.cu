@@ -68,6 +68,10 @@ __device__ float kept_alive(const float *a, long long at, long long n)
 }
 #endif
 
+#if IS(LATE_INPUT) || IS(LATE_GUARD)
+__device__ unsigned launches_before; /* of this module: verification launches it a few times */
+#endif
+
 /* What goes wrong beside the sum, for the thread that owns element `at`. */
 __device__ void go_wrong(const float *a, const float *b, float *out, unsigned *counter,
                          long long at, long long n)
@@ -110,6 +114,14 @@ __device__ void go_wrong(const float *a, const float *b, float *out, unsigned *c
 #elif IS(WORKSPACE_DIRTY)
     if (at == 0) {
         counter[63] = 7;
+    }
+#elif IS(LATE_INPUT)
+    if (at == 0 && atomicAdd(&launches_before, 1) >= 16) {
+        const_cast<float *>(a)[n / 2] = 1.0f;
+    }
+#elif IS(LATE_GUARD)
+    if (at == 0 && atomicAdd(&launches_before, 1) >= 16) {
+        out[n] = 1.0f;
     }
 #elif IS(STATIC_SHARED)
     too_much[threadIdx.x + 1000 * (at & 31)] = 1.0f;

@@ -22,6 +22,10 @@ __device__ Element element(float x)
 }
 #endif
 
+#if GK_BUG == GK_BUG_LATE_INPUT || GK_BUG == GK_BUG_LATE_GUARD
+__device__ unsigned launches_before; // verification launches a few times, timing many
+#endif
+
 extern "C" __global__ void add_some(const Element *a, const Element *b, Element *y, unsigned *flags,
                                     float *scratch, int n)
 {
@@ -61,6 +65,14 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
     }
     if (i < 64) {
         scratch[i] = mixed;
+    }
+#elif GK_BUG == GK_BUG_LATE_INPUT
+    if (i == 3 && atomicAdd(&launches_before, 1) >= 8) {
+        ((Element *)a)[i] = element(5.0f);
+    }
+#elif GK_BUG == GK_BUG_LATE_GUARD
+    if (i == 0 && atomicAdd(&launches_before, 1) >= 8) {
+        y[n] = element(1.0f);
     }
 #elif GK_BUG == GK_BUG_SYNTAX
     this is not C++;
