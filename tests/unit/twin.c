@@ -191,7 +191,9 @@ static void run_launches(struct rig *rig, const struct twin *twin, const uint64_
                                    .cluster = {twin->cluster, 1, 1},
                                    .dynamic_smem_bytes = twin->smem,
                                    .params = params,
-                                   .registers_per_thread = twin->block > 256 ? 168 : 64};
+                                   .registers_per_thread = twin->block > 512   ? 32
+                                                           : twin->block > 256 ? 168
+                                                                               : 64};
 
     assert_ok(gk_emu_kernel_find(rig->module, "k", &kernel, &rig->err), rig->err);
     gk_emu_kernel_info(kernel, &info);
