@@ -236,7 +236,7 @@ static enum gk_status run_worker(const struct gk_cli *cli, const struct gk_json 
                                  struct gk_json **report_out, struct gk_err *err)
 {
     char *text = gk_json_text(request);
-    const char *argv[] = {"gktune-worker", "--emu-report", text, NULL};
+    const char *argv[] = {"gktune-worker", "--private", "--emu-report", text, NULL};
     struct gk_child child = {.in_fd = -1, .out_fd = -1};
     struct gk_buf answer = {0};
     char ending[64];

@@ -218,9 +218,12 @@ static const struct gk_command commands[] = {
      "memory with their wavefronts (in brackets: at best), tensor operations, waits, bytes of "
      "copies.\n"
      "A race, a deadlock, a stray access is shown with its source lines. Times are modelled.\n"
-     "Exits 1 when the kernel is not verified. A plain .cu file has no reference: it is run, looked "
-     "at\n"
-     "in the same way, and its buffers are shown; exits 1 when a launch fails.",
+     "Counts are those of the last schedule that ran. Buffers have the alignment that was promised "
+     "and\n"
+     "no better (gemm: the field align), so rows that begin between sectors touch one more.\n"
+     "Exits 1 when the kernel is not verified. A plain .cu file has no reference: it is run and "
+     "looked\n"
+     "at in the same way, and its buffers are shown; exits 1 when a launch fails.",
      "  gktune emu gemm --shape M=128,N=128,K=128\n"
      "  gktune emu my.kernel.json --shape M=256,N=256,K=256 --arch sm_90a --source\n"
      "  gktune emu gemm --shape M=64,N=64,K=64 --config BM=32,STAGES=3 --schedule random --seed "

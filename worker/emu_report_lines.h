@@ -34,8 +34,8 @@ struct gk_json *gk_emu_sources_to_json(const struct gk_emu_sources *sources);
  * is no header of <gk/...>. NULL when out of memory. */
 struct gk_json *gk_emu_launch_to_json(const struct gk_emu_sources *sources,
                                       const struct gk_emu_launched *launched, bool innermost);
-/* {schedule, stage, kind, message, places} of what went wrong; `schedule` may be NULL. NULL when out
- * of memory. */
+/* {schedule, stage, kind, message, places} of what went wrong; `schedule` may be NULL. NULL when
+ * out of memory. */
 struct gk_json *gk_emu_failure_to_json(const struct gk_emu_sources *sources, const char *schedule,
                                        const char *stage, const char *kind, const char *text);
 /* The message with sources by their names, without the folder that NVRTC ran in. The caller frees;

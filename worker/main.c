@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,15 +314,34 @@ static int list_devices(void)
     return good ? 0 : 4;
 }
 
-/* What it prints is JSON in any case: the report, or {error, status}. */
-static int emu_report(const char *text)
+/* A launch may take minutes, and whoever asked may be gone, also by kill -9: then the pipe on
+ * standard input closes. */
+static void *watch_input(void *unused)
 {
+    char byte;
+    (void)unused;
+    for (;;) {
+        ssize_t got = read(STDIN_FILENO, &byte, 1);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            _exit(4);
+        }
+    }
+    return NULL;
+}
+
+/* What it prints is JSON in any case: the report, or {error, status}. */
+static int emu_report(const char *text, bool is_private)
+{
+    pthread_t watcher;
     const struct gk_compiler_places places = compiler_places();
     struct gk_json *request = NULL, *report = NULL;
     struct gk_compiler *compiler = NULL;
     struct gk_err err = {0};
-    gk_child_limits(0, 0); /* ends with the one who asks */
+    gk_child_limits(0, 0);
     enum gk_status status = gk_json_parse(text, strlen(text), "--emu-report", &request, &err);
+    if (status == GK_OK && is_private && pthread_create(&watcher, NULL, watch_input, NULL) != 0) {
+        status = gk_fail(&err, GK_INTERNAL, "no thread can be started");
+    }
     if (status == GK_OK) {
         status = gk_compiler_open(&places, &compiler, &err);
     }
@@ -363,7 +383,7 @@ int main(int argc, char **argv)
         return run_child(&arguments);
     }
     if (status == GK_OK && arguments.emu_report) {
-        return emu_report(arguments.emu_report);
+        return emu_report(arguments.emu_report, arguments.options.is_private);
     }
     if (status == GK_OK) {
         status = run(&arguments, &err);

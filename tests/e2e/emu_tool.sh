@@ -116,6 +116,18 @@ says "$TMP/err" '--shape is for templates'
 emu 2 "of plain files" gemm --shape M=32,N=32,K=32 --grid 2
 says "$TMP/err" '--grid is for plain .cu files'
 
+# Whoever asked is killed in the middle of a long launch: the worker ends too.
+"$BIN/gktune" emu gemm --shape M=1024,N=1024,K=1024 >/dev/null 2>&1 &
+asker=$!
+children+=("$asker")
+started() { worker=$(child_of "$asker" gktune-worker); }
+ended() { ! kill -0 "$worker" 2>/dev/null; }
+eventually 20 started || bad "no worker was started"
+children+=("${worker:-}")
+kill -9 "$asker"
+wait "$asker" 2>/dev/null
+eventually 20 ended || bad "the worker goes on without the one who asked"
+
 # Mistakes of the command line: exit status 2, everything named at once.
 emu 2 "mistakes of a config" gemm --shape M=64,N=64,K=64 --config BMM=3,STAGES=77,EPILOGUE=foo
 says "$TMP/err" "no parameter 'BMM'; did you mean 'BM'" 'STAGES = 77: gemm_mma has 2, 3, 4, 5' 'EPILOGUE = "foo": gemm_mma has direct, staged'
