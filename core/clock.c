@@ -1,7 +1,6 @@
 /* The machine's clocks behind struct gk_clock: see clock.h. */
 #include "core/clock.h"
 
-#include <stdio.h>
 #include <time.h>
 
 static uint64_t read_clock_ns(clockid_t id)
@@ -28,13 +27,4 @@ static uint64_t real_wall_ms(void *context)
 struct gk_clock gk_clock_real(void)
 {
     return (struct gk_clock){.monotonic_ns = real_monotonic_ns, .wall_ms = real_wall_ms};
-}
-
-void gk_clock_text(uint64_t wall_ms, char text_out[32])
-{
-    time_t seconds = (time_t)(wall_ms / 1000u);
-    struct tm parts;
-    if (!gmtime_r(&seconds, &parts) || strftime(text_out, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
-        (void)snprintf(text_out, 32, "unreadable time"); /* fits */
-    }
 }

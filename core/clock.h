@@ -16,7 +16,4 @@ struct gk_clock {
 /* The machine's clocks. */
 struct gk_clock gk_clock_real(void);
 
-/* "2026-11-29T13:09:01Z" for a wall time; at most 32 bytes with the NUL. */
-void gk_clock_text(uint64_t wall_ms, char text_out[32]);
-
 #endif

@@ -76,11 +76,12 @@ bool gk_failure_from_name(const char *name, enum gk_failure *failure_out);
 
 /* What a reader of a time has to know. Text travels and is stored: append, never rename. */
 #define GK_MARK_MAP(X)                                                                             \
-    X(ONE_SAMPLE, "one_sample") /* far slower than the best: sampled once */                       \
-    X(UNSTABLE, "unstable")     /* the samples' interval did not close within the cap */           \
-    X(THROTTLED, "throttled")   /* more samples were throttled than may be dropped */              \
-    X(NEAR_FLOOR, "near_floor") /* within 1.05 of the device's floor */                            \
-    X(L2_CARRIED, "l2_carried") /* slower with twice the sets: the slower time counts */
+    X(ONE_SAMPLE, "one_sample")     /* far slower than the best: sampled once */                   \
+    X(UNSTABLE, "unstable")         /* the samples' interval did not close within the cap */       \
+    X(THROTTLED, "throttled")       /* more samples were throttled than may be dropped */          \
+    X(NEAR_FLOOR, "near_floor")     /* within 1.05 of the device's floor */                        \
+    X(L2_CARRIED, "l2_carried")     /* slower with twice the sets: the slower time counts */       \
+    X(FEW_LAUNCHES, "few_launches") /* so slow that a sample has fewer than the policy wants */
 
 enum gk_mark {
 #define GK_MARK_ENUM(name, text) GK_MARK_##name,

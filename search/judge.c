@@ -14,8 +14,6 @@
 #define HIGH_AT            (GK_BOOTSTRAP_ROUNDS - 1 - LOW_AT) /* 97.5 % */
 #define SETTLED_PASSES_MIN 4    /* a bootstrap over fewer passes is narrow for no reason */
 #define NARROW             0.25 /* of the margin: an interval so narrow moves no tie set */
-#define SAMPLES_MIN        6    /* fewest with a 95 % interval of the median by ranks */
-#define SAMPLES_CAP        1024 /* more samples of one candidate buy nothing */
 /* Streams of the generator: an entry against the best draws from its own index. */
 #define STREAM_TWINS  1000
 #define STREAM_VENDOR 2000
@@ -365,30 +363,4 @@ uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32
         chosen--;
     }
     return chosen;
-}
-
-bool gk_judge_enough(const double *samples_ns, uint32_t count, double target)
-{
-    double sorted[SAMPLES_CAP];
-    if (count >= SAMPLES_CAP) {
-        return true;
-    }
-    bool all_equal = count >= 2;
-    for (uint32_t i = 0; i < count; i++) {
-        sorted[i] = samples_ns[i];
-        all_equal = all_equal && sorted[i] == sorted[0];
-    }
-    if (all_equal) {
-        return true;
-    }
-    if (count < SAMPLES_MIN) {
-        return false;
-    }
-    double middle = gk_median(sorted, count); /* sorts */
-    double reach =
-        0.98 * sqrt((double)count); /* ranks on each side: 1.96 deviations of a binomial */
-    double low = floor(count / 2.0 - reach), high = ceil(count / 2.0 + reach);
-    uint32_t first = low > 0 ? (uint32_t)low : 0;
-    uint32_t last = high < count - 1 ? (uint32_t)high : count - 1;
-    return (sorted[last] - sorted[first]) / 2 <= target * middle;
 }

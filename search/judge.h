@@ -79,8 +79,4 @@ uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_rou
 uint32_t gk_judge_finalists(const double *time_ns, const uint32_t *order, uint32_t count,
                             uint32_t least, uint32_t most, double within, uint32_t *chosen_out);
 
-/* Stopping rule of one candidate's sampling: relative half-width of the median's interval below
- * `target`. */
-bool gk_judge_enough(const double *samples_ns, uint32_t count, double target);
-
 #endif

@@ -84,6 +84,8 @@ static void executor_frame(void *context, const struct gk_json *json)
     gk_process_deadline(bench->process, 0);
     bench->lease = NULL;
     if (gk_json_get_bool(json, "lost", false)) {
+        /* It cost an executor, as if the process had died of it. */
+        (void)kills_add(bench->worker, lease->units[unit].config_id);
         gk_process_abandon(bench->process);
         bench->process = NULL;
     }

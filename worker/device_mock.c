@@ -12,7 +12,7 @@
 #define WAIT_MS_MAX 3600000
 
 static const char *const outcome_names[GK_MOCK_OUTCOME_COUNT] = {
-    "ok", "compile_error", "wrong", "nan", "hang", "die", "slow", "out_of_bounds"};
+    "ok", "compile_error", "wrong", "nan", "hang", "die", "slow", "out_of_bounds", "lose"};
 
 static enum gk_status read_outcome(const char *text, enum gk_mock_outcome *outcome_out,
                                    struct gk_err *err)
@@ -25,8 +25,8 @@ static enum gk_status read_outcome(const char *text, enum gk_mock_outcome *outco
     }
     return gk_fail(
         err, GK_INPUT,
-        "outcome \"%.60s\"; ok, compile_error, wrong, nan, hang, die, slow and out_of_bounds "
-        "are allowed",
+        "outcome \"%.60s\"; ok, compile_error, wrong, nan, hang, die, slow, out_of_bounds and "
+        "lose are allowed",
         text);
 }
 
@@ -146,6 +146,9 @@ void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
         return;
     case GK_MOCK_OUT_OF_BOUNDS:
         gk_record_fail(record, GK_STAGE_RUN, GK_FAILURE_OUT_OF_BOUNDS, "scripted: out of bounds");
+        return;
+    case GK_MOCK_LOSE:
+        gk_record_fail(record, GK_STAGE_RUN, GK_FAILURE_TRAP, "scripted: a trap");
         return;
     default:
         break;

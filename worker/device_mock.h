@@ -19,6 +19,7 @@ enum gk_mock_outcome {
     GK_MOCK_DIE,
     GK_MOCK_SLOW,
     GK_MOCK_OUT_OF_BOUNDS,
+    GK_MOCK_LOSE, /* a trap, and the device is lost with it */
     GK_MOCK_OUTCOME_COUNT
 };
 

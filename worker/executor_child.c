@@ -205,6 +205,7 @@ static enum gk_status run_mock(struct executor *executor, const struct gk_json *
     while (decision.outcome == GK_MOCK_HANG) {
         wait_ms(1000000);
     }
+    executor->lost = decision.outcome == GK_MOCK_LOSE;
     int64_t set = gk_json_get_int(json, "input_set", 0);
     bool compares =
         gk_json_get_bool(json, "final", false) && !gk_json_get_bool(json, "measure_only", false);
@@ -306,7 +307,7 @@ static struct gk_json *answer(struct executor *executor, const struct gk_json *j
     }
     double spent = (double)(now_ns() - start);
     record->verify_ns = spent > record->measure_ns ? spent - record->measure_ns : 0;
-    executor->lost = executor->bench.device && is_lost(executor->bench.device);
+    executor->lost = executor->bench.device ? is_lost(executor->bench.device) : executor->lost;
     good = status == GK_OK ? gk_json_set(reply, "record", gk_record_to_json(record))
                            : gk_json_set_string(reply, "error", err.text) &&
                                  gk_json_set_string(reply, "status", gk_status_name(status));

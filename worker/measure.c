@@ -52,11 +52,6 @@ enum gk_status gk_measure(const struct gk_measure_rule *rule, gk_sample_cb sampl
         }
         measured_out->samples_ns[measured_out->count++] = ns;
         measured_out->median_ns = median(measured_out->samples_ns, measured_out->count);
-        if (measured_out->count == 1 && rule->best_ns > 0 && rule->give_up > 0 &&
-            ns > rule->best_ns * rule->give_up) {
-            measured_out->gave_up = true;
-            break;
-        }
         measured_out->stable = measured_out->count >= rule->few &&
                                interval_half(measured_out->samples_ns, measured_out->count) <=
                                    rule->half_width * measured_out->median_ns;

@@ -1,5 +1,5 @@
 /*
- * Staged sampling: one sample, a few, then enough for a stable median. Pure: time comes from the
+ * Staged sampling: a few samples, then enough for a stable median. Pure: time comes from the
  * sampler.
  */
 #ifndef GK_WORKER_MEASURE_H
@@ -11,16 +11,13 @@ struct gk_measure_rule {
     uint32_t few;         /* samples before the first decision: 3 or more */
     uint32_t samples_max; /* at most GK_SAMPLES_MAX */
     double half_width; /* enough when the median's 95 % interval is within this part of it: 0.005 */
-    double best_ns;    /* of the task so far; 0: none */
-    double give_up;    /* a first sample over best_ns times this is the only one: 2.0; 0: never */
 };
 
 struct gk_measured {
     double samples_ns[GK_SAMPLES_MAX];
     uint32_t count;
     double median_ns;
-    bool stable;  /* the interval was reached */
-    bool gave_up; /* far slower than the best: one sample says enough */
+    bool stable; /* the interval was reached */
 };
 
 /* Takes one sample in ns, more than 0. A failure ends the measurement with its status. */

@@ -15,9 +15,10 @@
 
 #define LAUNCHES_MIN  50
 #define LAUNCHES_MAX  8192
-#define SAMPLE_NS_MIN 5e6 /* of a replay */
-#define SHORT_NS      3e6 /* of the first, short sample */
-#define SHORT_GIVE_UP 1.5 /* slower than the best by this factor: one short sample says enough */
+#define SAMPLE_NS_MIN 5e6    /* of a replay */
+#define SAMPLE_NS_MAX 1.4e10 /* four times that is within the longest patience */
+#define SHORT_NS      3e6    /* of the first, short sample */
+#define SHORT_GIVE_UP 1.5    /* slower than the best by this factor: one short sample says enough */
 #define FLOOR_NEAR    1.05
 #define THROTTLED_MAX 3 /* batches that may be dropped before the row is kept and marked */
 
@@ -144,7 +145,12 @@ uint32_t trial_whole_launches(const struct work *work, double estimate_ns, bool 
     double wanted = estimate_ns > 0 ? ceil(SAMPLE_NS_MIN / estimate_ns) : LAUNCHES_MIN;
     wanted = wanted < LAUNCHES_MIN ? LAUNCHES_MIN : wanted;
     wanted = wanted > LAUNCHES_MAX ? LAUNCHES_MAX : wanted;
-    return ((uint32_t)wanted + slots - 1) / slots * slots;
+    uint32_t launches = ((uint32_t)wanted + slots - 1) / slots * slots;
+    if (estimate_ns * launches > SAMPLE_NS_MAX) {
+        uint32_t most = (uint32_t)(SAMPLE_NS_MAX / estimate_ns);
+        launches = most >= slots ? most / slots * slots : most > 0 ? most : 1;
+    }
+    return launches;
 }
 
 /* ------------------------------------------------------------------ samples */
@@ -277,6 +283,7 @@ static enum gk_status short_sample(struct work *work, bool *enough_out, struct g
     double best = work->trial->best_ns, ns = 0;
     double launches = work->estimate_ns > 0 ? SHORT_NS / work->estimate_ns : slots;
     uint32_t count = launches > slots ? slots : launches < 2 ? 2 : (uint32_t)launches;
+    count = work->estimate_ns * count > SAMPLE_NS_MAX ? 1 : count;
     enum gk_status status = trial_record(work, count, false, err);
     if (status == GK_OK && work->estimate_ns < SHORT_NS) {
         status =
@@ -326,6 +333,7 @@ static enum gk_status sample_whole(struct work *work, struct gk_err *err)
         record->time_ns = measured->median_ns;
         record->marks |= measured->count >= 6 && !measured->stable ? 1u << GK_MARK_UNSTABLE : 0;
         record->marks |= twice ? 1u << GK_MARK_L2_CARRIED : 0;
+        record->marks |= work->recording.launches < LAUNCHES_MIN ? 1u << GK_MARK_FEW_LAUNCHES : 0;
     }
     free(measured);
     return status;

@@ -205,23 +205,6 @@ static void finalists(void **state)
     assert_int_equal(gk_judge_finalists(ns, order, 7, 9, 8, 1.001, chosen), 5); /* all there are */
 }
 
-static void enough_samples(void **state)
-{
-    (void)state;
-    double samples[400];
-    for (int i = 0; i < 400; i++) {
-        samples[i] = 100 + 4 * (i * 37 % 41) / 40.0; /* spread evenly over 100 .. 104 */
-    }
-    assert_false(gk_judge_enough(samples, 5, 1.0));
-    assert_true(gk_judge_enough(samples, 6, 0.05));
-    assert_false(gk_judge_enough(samples, 20, 0.005));
-    assert_true(gk_judge_enough(samples, 400, 0.005));
-    double equal[] = {5, 5};
-    assert_false(gk_judge_enough(equal, 1, 0.1));
-    assert_true(gk_judge_enough(equal, 2, 0.0001));
-    assert_false(gk_judge_enough(equal, 0, 0.1));
-}
-
 /* Tied with the best, but not above the default beyond the noise: popularity and few resources do
  * not make it replace the default. */
 static void nothing_replaces_what_it_does_not_beat(void **state)
@@ -356,7 +339,6 @@ int main(void)
         cmocka_unit_test(few_passes_settle_nothing_that_is_measured),
         cmocka_unit_test(noise_never_makes_it_slower),
         cmocka_unit_test(finalists),
-        cmocka_unit_test(enough_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

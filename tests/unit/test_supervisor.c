@@ -23,6 +23,7 @@
 static const char mock_script[] =
     "{\"rules\": [{\"when\": \"BUG == 'syntax'\", \"outcome\": \"compile_error\"},"
     "{\"when\": \"BUG == 'trap'\", \"outcome\": \"die\"},"
+    "{\"when\": \"BUG == 'beyond'\", \"outcome\": \"lose\"},"
     "{\"when\": \"BUG == 'endless'\", \"outcome\": \"hang\"},"
     "{\"when\": \"BUG == 'nan'\", \"outcome\": \"nan\"},"
     "{\"when\": \"BUG == 'dirty'\", \"time_ns\": 3000, \"twice_ns\": 3300},"
@@ -78,6 +79,9 @@ static void mock_outcomes(void **state)
     (void)trial(&daemon, 7, CONFIG("32", "trap"), 30, "crash");
     (void)trial(&daemon, 8, CONFIG("32", "trap"), 30, "quarantined");
     (void)trial(&daemon, 9, CONFIG("32", "endless"), 1, "timeout");
+    (void)trial(&daemon, 11, CONFIG("32", "beyond"), 30, "trap"); /* its executors end with it */
+    (void)trial(&daemon, 12, CONFIG("32", "beyond"), 30, "trap");
+    (void)trial(&daemon, 13, CONFIG("32", "beyond"), 30, "quarantined");
     (void)trial(&daemon, 10, CONFIG("32", "unknown"), 30, "illegal_config");
     (void)close(daemon.worker_in); /* the parent goes */
     daemon.worker_in = -1;

@@ -667,6 +667,16 @@ static void slow_is_not_hung(void **state)
     pressed.launch_ns = 1e8;
     run(added, "add{\"n\":502}", NULL, 0, &record);
     assert_true(record.time_ns > 0.99e8 && record.time_ns < 1.01e8);
+    assert_false(record.marks >> GK_MARK_FEW_LAUNCHES & 1);
+    expect_done(&record, 2);
+    assert_false(pressed.impatient);
+    pressed.launch_ns = 1.5e9; /* fifty of them would be longer than the longest patience */
+    sets = GK_TRIAL_SETS_COMPARE;
+    run(added, "add{\"n\":1000}", NULL, 0, &record);
+    assert_true(record.time_ns > 1.49e9 && record.time_ns < 1.51e9);
+    assert_int_equal(gk_json_get_int(record.environment, "launches", 0), 8);
+    assert_true(record.marks >> GK_MARK_FEW_LAUNCHES & 1);
+    assert_non_null(gk_json_get(record.environment, "twice_not"));
     expect_done(&record, 2);
     assert_false(pressed.impatient);
 }
