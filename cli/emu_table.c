@@ -227,7 +227,9 @@ static void render_rows(const struct row *rows, size_t count, const struct gk_em
         } else {
             gk_table_cell(&table, "PTX:%" PRId64, gk_json_get_int(rows[i].line, "ptx_line", 0));
         }
-        gk_table_cell(&table, "%s", gk_json_get_string(rows[i].line, "text", ""));
+        gk_table_cell(&table, "%s",
+                      gk_json_get_string(rows[i].line, "text",
+                                         file ? "" : "(made by the compiler: no line is named)"));
     }
     gk_table_render(&table, &plain);
     gk_table_fini(&table);

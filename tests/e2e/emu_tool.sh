@@ -52,7 +52,8 @@ for report in "$SRC"/tests/data/emu/reports/*.json; do
 done >"$TMP/recorded.jsonl"
 "$SRC/tests/support/validate.py" --lines "$SRC/schemas/cli.schema.json" "$TMP/recorded.jsonl" >"$TMP/why" || bad "recorded: $(head -n 5 "$TMP/why")"
 
-# A user's own template: right, then with a race between lines 102 and 103, which are shown with their text.
+# A user's own template: right, then with a race between two lines, which are shown with their text.
+at() { grep -nF -- "$1" "$2" | cut -d: -f1; } # number of the line that holds the text
 cp -r "$SRC/tests/data/worker/add" "$TMP/add"
 emu 0 "a user's template" "$TMP/add/add_some.kernel.json" --shape n=64 --source
 says "$TMP/out" 'float sum = number(a[i]) + number(b[i]);' ' | '
@@ -62,19 +63,20 @@ sed -i '/^    y\[i\] = element(sum);/i\
     __syncthreads();\
     passed[threadIdx.x % 64] = 2.0f * sum;\
     sum = 0.0f * passed[(threadIdx.x + 32) % 64] + sum;' "$TMP/add/add_some.cu"
+write=$(at '= 2.0f * sum;' "$TMP/add/add_some.cu") reads=$(at 'sum = 0.0f * passed' "$TMP/add/add_some.cu")
 for schedule in late early random; do
   emu 1 "a race, $schedule" "$TMP/add/add_some.kernel.json" --shape n=64 --schedule $schedule
-  says "$TMP/out" 'NOT VERIFIED: race' "schedule $schedule" 'data race' 'add/add_some.cu:102: passed[threadIdx.x % 64] = 2.0f * sum;' \
-    'add/add_some.cu:103: sum = 0.0f * passed[(threadIdx.x + 32) % 64] + sum;' 'these are the counts until then'
+  says "$TMP/out" 'NOT VERIFIED: race' "schedule $schedule" 'data race' "add/add_some.cu:$write: passed[threadIdx.x % 64] = 2.0f * sum;" \
+    "add/add_some.cu:$reads: sum = 0.0f * passed[(threadIdx.x + 32) % 64] + sum;" 'these are the counts until then'
   says "$TMP/err" 'not verified: race'
 done
 emu 1 "a wrong result" "$SRC/tests/data/worker/add/add_some.kernel.json" --shape n=64 --config BUG=wrong_place
 says "$TMP/out" 'NOT VERIFIED: wrong_result, stage verify' '1 wrong' 'element 1, got'
 emu 1 "no code" "$SRC/tests/data/worker/add/add_some.kernel.json" --shape n=64 --config BUG=syntax --json
-says "$TMP/out" '"kind":"compile_error"' 'add_some.cu(66)'
+says "$TMP/out" '"kind":"compile_error"' "add_some.cu($(at 'this is not C++' "$SRC/tests/data/worker/add/add_some.cu"))"
 sed -i 's/__syncthreads();/asm volatile("bar.sync 1, 256;");/' "$TMP/add/add_some.cu"
 emu 1 "a deadlock" "$TMP/add/add_some.kernel.json" --shape n=64 --schedule late
-says "$TMP/out" 'NOT VERIFIED: deadlock' 'no thread can step' 'at barrier 1, where' 'add/add_some.cu:101: asm volatile("bar.sync 1, 256;");'
+says "$TMP/out" 'NOT VERIFIED: deadlock' 'no thread can step' 'at barrier 1, where' "add/add_some.cu:$(at 'bar.sync 1, 256' "$TMP/add/add_some.cu"): asm volatile(\"bar.sync 1, 256;\");"
 
 # Somebody's own CUDA C++, without a template: it is run and looked at.
 cat >"$TMP/saxpy.cu" <<'CU'

@@ -175,19 +175,15 @@ static void add_class(struct gk_emu_counts *counts, const struct emu_insn *insn,
     }
 }
 
+/* Line 0 is what the compiler made up inside of a call: the call's own line stands for it. */
 static void set_frames(struct gk_emu_line *line, const struct gk_emu_module *module, uint32_t loc)
 {
     for (; loc && line->frame_count < GK_EMU_FRAMES_MAX; loc = module->locs[loc].parent) {
         const struct emu_loc *at = &module->locs[loc];
-        struct gk_emu_frame *frame = &line->frames[line->frame_count++];
 
-        if (at->line && at->file && at->file <= module->file_count) {
-            frame->file = module->files[at->file - 1];
-        }
-        frame->line = at->line;
-        if (!frame->file) {
-            line->frame_count--;
-            return;
+        if (at->line && at->file && at->file <= module->file_count && module->files[at->file - 1]) {
+            line->frames[line->frame_count++] =
+                (struct gk_emu_frame){.file = module->files[at->file - 1], .line = at->line};
         }
     }
 }
