@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#define STARTS_USUAL 6 /* of a tree */
+#define STARTS_USUAL 5 /* of a tree */
 #define STARTS_MIN   2
 #define STARTS_SHARE 4 /* all trees' starts take at most one trial in so many of the budget */
 #define POOL_MIN     64
-#define COST_POWER   0.0
+#define COST_POWER   0.25 /* a config that costs twice as much must promise a fifth more */
 #define BEST_MAX     16
 
 enum gk_status guide_init(struct guide *guide, struct gk_strategy *base, struct gk_err *err)
@@ -129,16 +129,15 @@ bool guide_start(struct guide *guide, uint32_t *index_out)
     return false;
 }
 
-bool guide_pick(struct guide *guide, uint32_t *index_out)
+bool guide_pick(struct guide *guide, uint32_t *index_out, double *score_out)
 {
-    double best = -INFINITY;
     bool found = false;
     for (uint32_t i = 0; i < guide->tree_count; i++) {
         uint32_t index;
         double score;
         if (guide->models[i] && model_pick(guide->models[i], &guide->aim, &index, &score) &&
-            (!found || score > best)) {
-            best = score;
+            (!found || score > *score_out)) {
+            *score_out = score;
             *index_out = index;
             found = true;
         }

@@ -39,7 +39,7 @@ void guide_tell(struct guide *guide, const struct gk_tell *tell);
  * far from each other, which are those at the edges of the space, where little is good. */
 bool guide_start(struct guide *guide, uint32_t *index_out);
 /* The candidate of the greatest expected gain; false when no model has one in view. Not taken. */
-bool guide_pick(struct guide *guide, uint32_t *index_out);
+bool guide_pick(struct guide *guide, uint32_t *index_out, double *score_out);
 /* The best, by what is believed of them, over all trees; returns how many. */
 uint32_t guide_best(const struct guide *guide, uint32_t max, uint32_t *indices_out);
 /* The model of this index's tree. */

@@ -22,6 +22,8 @@
 #define CLIP_SLOPE    0.3 /* ... counts in part, since how slow slow ones are matters little */
 #define LEFT_MIN      1e-6
 #define TRUST_FIRST   0.5 /* weight of the overall share of failures, in like configs */
+#define TRUST_VALUE   1   /* and among those that share a value */
+#define RISK_POWER    2   /* what may fail must promise much: a failure teaches little */
 #define FAIL_CERTAIN  0.98
 #define DRAWN_BASE    32 /* candidates drawn at random for an ask, and for each config of it */
 #define DRAWN_EACH    3
@@ -439,6 +441,9 @@ void model_tell(struct model *model, const struct gk_tell *tell)
     }
     make_point(model, tell->index, &point);
     model->is_stale = true;
+    for (uint32_t i = 0; i < model->gauss.axes.count; i++) {
+        model->outcomes[i][point.digits[i]][strategy_is_time(tell)]++;
+    }
     if (!strategy_is_time(tell)) {
         model->failed[model->failed_count++ % MODEL_FAILED_MAX] = point;
         if (at != UINT32_MAX) {
@@ -474,6 +479,25 @@ static double log_improvement(double z, double sigma)
     return log(sigma * (z * 0.5 * erfc(-z * 0.707106781) + exp(density)));
 }
 
+/* Chance that a candidate fails. Two looks at the failures so far, and the darker one counts: those
+ * that are alike, as the times see likeness; and those that share a value, for what breaks a config
+ * need not be what makes it slow. */
+static double risk_of(const struct model *model, uint32_t slot)
+{
+    const struct pool *pool = &model->pool;
+    double told = model->failed_count + model->result_count;
+    double share = (model->failed_count + 0.5) / (told + 1);
+    double failed = (double)pool->failed[slot];
+    double risk =
+        (failed + TRUST_FIRST * share) / (failed + (double)pool->passed[slot] + TRUST_FIRST);
+    for (uint32_t i = 0; i < model->gauss.axes.count; i++) {
+        const uint32_t *counts = model->outcomes[i][pool->points[slot].digits[i]];
+        double of_value = (counts[0] + TRUST_VALUE * share) / (counts[0] + counts[1] + TRUST_VALUE);
+        risk = fmax(risk, of_value);
+    }
+    return risk;
+}
+
 static double score_of(const struct model *model, const struct model_aim *aim, uint32_t slot)
 {
     const struct pool *pool = &model->pool;
@@ -487,11 +511,7 @@ static double score_of(const struct model *model, const struct model_aim *aim, u
                 aim->cost_power * (double)pool->cost[slot];
     }
     if (model->failed_count) {
-        double told = model->failed_count + model->result_count;
-        double share = TRUST_FIRST * (model->failed_count + 0.5) / (told + 1);
-        double failed = (double)pool->failed[slot];
-        double risk = (failed + share) / (failed + (double)pool->passed[slot] + TRUST_FIRST);
-        score += log1p(-FAIL_CERTAIN * fmin(risk, 1));
+        score += RISK_POWER * log1p(-FAIL_CERTAIN * fmin(risk_of(model, slot), 1));
     }
     return score;
 }

@@ -63,7 +63,9 @@ struct model {
     uint32_t result_count, result_capacity;
     struct gauss_point failed[MODEL_FAILED_MAX];
     uint32_t failed_count; /* ever */
-    double best_log;       /* what the best config is believed to take; INFINITY: none */
+    uint32_t outcomes[GK_PARAMS_MAX][GK_PARAM_VALUES_MAX]
+                     [2]; /* by axis and value: failed, passed */
+    double best_log;      /* what the best config is believed to take; INFINITY: none */
 };
 
 enum gk_status model_create(const struct gk_strategy *base, uint32_t tree, uint32_t pool_max,

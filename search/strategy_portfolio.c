@@ -29,6 +29,7 @@
 #define CLOSE         0.01
 #define SWAY          3.0 /* a share is at most so many times the usual one, and at least 1 / it */
 #define CENTRES       4
+#define NEAR_BEHIND   1.0 /* in logarithms of the gain to expect */
 #define CROSS_ELITE   8
 #define CROSS_TRIES   64
 #define CROSS_KEPT    16
@@ -94,21 +95,27 @@ static enum gk_status portfolio_create(const struct gk_strategy_setup *setup,
 
 /* ------------------------------------------------------------------ members */
 
+/* A neighbour of one of the best whose promise is not far behind that of the best candidate: near
+ * the bottom of a bad valley all neighbours promise little, and the member has nothing. */
 static bool pick_near(struct portfolio *self, uint32_t *index_out)
 {
-    uint32_t best[CENTRES], list[NEIGHBOURS_LIST_MAX];
+    uint32_t best[CENTRES], list[NEIGHBOURS_LIST_MAX], top;
     uint32_t count = guide_best(&self->guide, CENTRES, best);
-    double score;
+    double most, score;
+    if (!guide_pick(&self->guide, &top, &most)) {
+        return false;
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct model *model = guide_model_of(&self->guide, best[i]);
-        if (model_pick_near(model, &self->guide.aim, best[i], index_out, &score)) {
-            return true;
+        bool found = model_pick_near(model, &self->guide.aim, best[i], index_out, &score);
+        if (!found) { /* they may have been pushed out of view */
+            model_view(
+                model, list,
+                neighbours_list(self->base.space, model->tree, best[i], NEIGHBOURS_HAMMING, list));
+            found = model_pick_near(model, &self->guide.aim, best[i], index_out, &score);
         }
-        model_view(
-            model, list,
-            neighbours_list(self->base.space, model->tree, best[i], NEIGHBOURS_HAMMING, list));
-        if (model_pick_near(model, &self->guide.aim, best[i], index_out, &score)) {
-            return true; /* they had been pushed out of view */
+        if (found && score >= most - NEAR_BEHIND) {
+            return true;
         }
     }
     return false;
@@ -168,9 +175,10 @@ static bool pick_draw(struct portfolio *self, uint32_t *index_out)
 
 static bool pick(struct portfolio *self, enum member member, uint32_t *index_out)
 {
+    double score;
     switch (member) {
     case MEMBER_MODEL:
-        return guide_pick(&self->guide, index_out);
+        return guide_pick(&self->guide, index_out, &score);
     case MEMBER_NEAR:
         return pick_near(self, index_out);
     case MEMBER_CROSS:

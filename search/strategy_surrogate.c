@@ -49,7 +49,8 @@ static uint32_t surrogate_next(struct gk_strategy *base)
 {
     struct surrogate *self = (struct surrogate *)base;
     uint32_t index = 0;
-    bool found = guide_start(&self->guide, &index) || guide_pick(&self->guide, &index);
+    double score;
+    bool found = guide_start(&self->guide, &index) || guide_pick(&self->guide, &index, &score);
     for (uint32_t i = 0; !found; i++) { /* ends: the caller saw that something is left */
         GK_ASSERT(i < gk_space_tree_count(base->space));
         found = strategy_draw_peek(&self->draws[i], base, &index);
