@@ -87,6 +87,7 @@ struct trial {
     bool ok;
     enum gk_failure failure;
     double time_ns, cost_ns;
+    uint32_t sample_count; /* that time_ns is the median of */
     uint64_t resource_rank;
 };
 

@@ -265,6 +265,7 @@ static enum gk_status make_strategy(struct task *task, struct search *search, st
     struct gk_strategy_setup setup = {.space = search->space,
                                       .seed = (uint64_t)task->job->seed ^ salt,
                                       .budget_trials = (uint64_t)task->job->budget_trials,
+                                      .budget_ns = task->job->budget_ns,
                                       .hints = hints,
                                       .hint_count = count};
     return search->ops->create(&setup, &search->strategy, err);
@@ -292,6 +293,7 @@ static void take_record(struct trial *trial, const struct gk_json *json)
         trial->failure = record.failure;
         trial->ok = record.failure == GK_FAILURE_NONE && record.stage == GK_STAGE_DONE;
         trial->time_ns = record.time_ns;
+        trial->sample_count = record.sample_count;
         trial->cost_ns = record.compile_ns + record.verify_ns + record.measure_ns;
         trial->resource_rank = record_rank(&record);
         gk_record_fini(&record);
@@ -345,7 +347,9 @@ static void tell(struct search *search, const struct trial *trial)
         struct gk_tell told = {.index = trial->index,
                                .ok = trial->ok,
                                .time_ns = trial->time_ns,
-                               .cost_ns = trial->cost_ns};
+                               .cost_ns = trial->cost_ns,
+                               /* a modelled time has no spread, however few its samples */
+                               .samples = search->props.modelled ? 0 : trial->sample_count};
         search->ops->tell(search->strategy, &told);
     }
     if (trial->ok && (search->best_ns <= 0 || trial->time_ns < search->best_ns)) {

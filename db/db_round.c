@@ -50,7 +50,7 @@ enum gk_status gk_db_pick_neighbours(struct gk_db *db, const char *op, const cha
     return db_rows(
         db, err, rows_out,
         "SELECT p.canonical AS canonical, k.config AS config FROM picks k JOIN problems p"
-        " USING(problem) WHERE k.op=?1 AND k.arch=?2 AND k.gpu=?3 AND k.policy=?4"
-        " ORDER BY k.pick DESC LIMIT ?5",
+        " USING(problem) WHERE k.op=?1 AND k.policy=?4"
+        " ORDER BY k.gpu=?3 AND k.arch=?2 DESC, k.arch=?2 DESC, k.pick DESC LIMIT ?5",
         "ssssi", op, arch, gpu, policy, limit);
 }
