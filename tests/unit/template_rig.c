@@ -162,8 +162,8 @@ char *template_compile(const struct template_case *one, uint32_t launch, const c
     options[count] = stored[own];
     (void)snprintf(name, sizeof(name), "%s.cuh", template_source(one, launch));
     source = source_of(template_source(one, launch), overlay);
-    ptx = nvrtc_for_tests_compile(source, name, is(one, "gemv_tma") ? "sm_90a" : "sm_80", options,
-                                  &log);
+    ptx = nvrtc_for_tests_compile(source, name, is(one, "gemv_tma") ? "compute_90a" : "compute_80",
+                                  options, &log);
     if (!ptx) {
         fail_msg("%s: %s", name, log ? log : "no log");
     }

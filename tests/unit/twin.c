@@ -138,14 +138,16 @@ void twin_fini(struct twin *twin)
 char *twin_compile(const struct twin *twin, bool bad)
 {
     const char *home = getenv("CUDA_HOME");
-    char libraries[600]; /* cuda::barrier, CUB and the like, where CUDA 13 has them */
+    char arch[40], libraries[600]; /* cuda::barrier, CUB and the like, where CUDA 13 has them */
     const char *options[] = {bad ? "-DBAD=1" : "-DBAD=0",           "-std=c++17", "-default-device",
                              "-I" GK_SOURCE_DIR "/kernels/include", libraries,    NULL};
     char *log = NULL, *ptx;
 
     (void)snprintf(libraries, sizeof(libraries), "-I%.500s/include/cccl",
                    home ? home : "/usr/local/cuda");
-    ptx = nvrtc_for_tests_compile(twin->text, twin->name, twin->target, options, &log);
+    /* PTX alone: ptxas takes most of the time, and crashes on some of what is broken here. */
+    (void)snprintf(arch, sizeof(arch), "compute_%s", twin->target + strlen("sm_"));
+    ptx = nvrtc_for_tests_compile(twin->text, twin->name, arch, options, &log);
     if (!ptx) {
         fail_msg("%s: %s", twin->name, log ? log : "no log");
     }

@@ -71,7 +71,7 @@ char *wgmma_compile_text(const struct wgmma_config *config, const char *source, 
     for (uint32_t i = 0; i < count; i++) {
         options[i] = text[i];
     }
-    ptx = nvrtc_for_tests_compile(source, "gemm_wgmma.cuh", "sm_90a", options, &log);
+    ptx = nvrtc_for_tests_compile(source, "gemm_wgmma.cuh", "compute_90a", options, &log);
     if (!ptx) {
         fail_msg("NVRTC: %s", log ? log : "no log");
     }
