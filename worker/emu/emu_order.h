@@ -113,7 +113,8 @@ struct emu_reader {
     uint32_t block; /* tag of an epoch */
     uint16_t first; /* agent of lane 0 */
     uint8_t scope;
-    uint8_t flags; /* EMU_READER_* */
+    uint8_t flags;  /* EMU_READER_* */
+    uint32_t depth; /* of a set: entries from here on */
 };
 
 #define EMU_READER_OLD   1u /* it lies before the last write, a strong one */

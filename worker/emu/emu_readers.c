@@ -11,10 +11,11 @@
 
 #include "worker/emu/emu_touch.h"
 
-#define SETS_MAX  (1u << 21) /* nodes of a launch: 60 MB */
-#define STEPS     4096u      /* places of the cache */
-#define DEPTH_MAX 4096u      /* entries of one set */
-#define NO_MEMORY UINT32_MAX
+#define SETS_MAX   (1u << 21) /* nodes of a launch: 60 MB */
+#define STEPS      4096u      /* places of the cache */
+#define DEPTH_MAX  4096u      /* entries of one set */
+#define WALK_EVERY 64u        /* depths at which a set is looked through for what can go */
+#define NO_MEMORY  UINT32_MAX
 
 struct emu_reader emu_reader_of(const struct touch *touch)
 {
@@ -187,7 +188,10 @@ static bool sets_grow(struct emu_reader_sets *sets)
         free(slots);
         return false;
     }
-    sets->count = sets->count ? sets->count : 1;
+    if (!sets->count) {
+        nodes[0] = (struct emu_reader){0};
+        sets->count = 1;
+    }
     for (uint32_t i = 1; i < sets->count; i++) {
         uint32_t at = (uint32_t)hash_entry(&nodes[i], nodes[i].next) & (capacity * 2 - 1);
 
@@ -222,36 +226,42 @@ static uint32_t set_of(struct emu_reader_sets *sets, const struct emu_reader *en
     sets->slots[at] = sets->count;
     sets->nodes[sets->count] = *entry;
     sets->nodes[sets->count].next = next;
+    sets->nodes[sets->count].depth = next ? sets->nodes[next].depth + 1 : 1;
     return sets->count++;
 }
 
-/* Without what the reader makes needless, and with it: the entries that stay, the oldest first,
- * then the reader. */
+/* Without what the reader makes needless, and with the reader in front. What lies behind the last
+ * entry that goes is there already. */
 static uint32_t set_build(const struct touch *touch, uint32_t set, struct emu_reader reader)
 {
     struct emu_reader_sets *sets = &touch->warp->run->order.sets;
-    uint32_t kept[DEPTH_MAX], count = 0, built = 0;
+    uint32_t kept[DEPTH_MAX], count = 0, anew = 0, built = set;
 
     for (uint32_t at = set; at; at = sets->nodes[at].next) {
-        struct emu_reader *entry = &sets->nodes[at];
-        bool mine = of_this_warp(touch, entry);
+        const struct emu_reader *entry = &sets->nodes[at];
+        bool mine = of_this_warp(touch, entry), goes;
 
-        if (mine && entry->tick == reader.tick && entry->scope == reader.scope) {
+        goes = mine && entry->tick == reader.tick && entry->scope == reader.scope;
+        if (goes) {
             if (!(reader.mask & ~entry->mask)) {
                 return set; /* those that poll in turn do not make new ones */
             }
             reader.mask |= entry->mask;
-        } else if (entry->scope > reader.scope ||
-                   ((!mine || entry->mask & ~reader.mask) &&
-                    emu_entry_unordered(touch, entry) != EMU_LANES)) {
-            if (count == DEPTH_MAX) {
-                return 0;
-            }
+        } else if (entry->scope <= reader.scope) {
+            goes = (mine && !(entry->mask & ~reader.mask)) ||
+                   emu_entry_unordered(touch, entry) == EMU_LANES;
+        }
+        if (goes) {
+            anew = count;
+            built = entry->next;
+        } else if (count == DEPTH_MAX) {
+            return 0;
+        } else {
             kept[count++] = at;
         }
     }
-    while (count) {
-        struct emu_reader entry = sets->nodes[kept[--count]];
+    while (anew) {
+        struct emu_reader entry = sets->nodes[kept[--anew]];
 
         built = set_of(sets, &entry, built);
         if (!built) {
@@ -259,6 +269,32 @@ static uint32_t set_build(const struct touch *touch, uint32_t set, struct emu_re
         }
     }
     return set_of(sets, &reader, built);
+}
+
+/* The usual cases without a walk through the set: the warp has just been here, or comes for the
+ * first time since others were. An entry too many does no harm, and goes at the next walk. */
+static uint32_t set_put(const struct touch *touch, uint32_t set, const struct emu_reader *reader)
+{
+    struct emu_reader_sets *sets = &touch->warp->run->order.sets;
+    const struct emu_reader *head = &sets->nodes[set];
+
+    if (reader->scope || head->depth % WALK_EVERY == 0) {
+        return set_build(touch, set, *reader);
+    }
+    for (uint32_t at = set; at && sets->nodes[at].block == reader->block;
+         at = sets->nodes[at].next) {
+        const struct emu_reader *entry = &sets->nodes[at];
+
+        if (of_this_warp(touch, entry) && entry->tick == reader->tick && !entry->scope) {
+            struct emu_reader both = *reader;
+
+            both.mask |= entry->mask;
+            return both.mask == entry->mask ? set
+                   : at == set              ? set_of(sets, &both, entry->next)
+                                            : set_build(touch, set, *reader);
+        }
+    }
+    return set_of(sets, reader, set);
 }
 
 uint32_t emu_set_add(const struct touch *touch, uint32_t set, const struct emu_reader *reader)
@@ -274,7 +310,7 @@ uint32_t emu_set_add(const struct touch *touch, uint32_t set, const struct emu_r
     if (step->result && step->set == set && same_entry(&step->reader, reader)) {
         return step->result;
     }
-    result = set_build(touch, set, *reader);
+    result = set_put(touch, set, reader);
     *step = (struct emu_set_step){.set = set, .result = result, .reader = *reader};
     return result;
 }

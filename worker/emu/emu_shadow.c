@@ -621,6 +621,16 @@ static int access_one(struct touch *touch, struct emu_reach *reach, uint32_t mas
     return EMU_NEXT;
 }
 
+static uint32_t lanes_at(const struct emu_reach *reach, uint64_t address)
+{
+    uint32_t same = 0;
+
+    for (unsigned l = 0; l < EMU_LANES; l++) {
+        same |= (uint32_t)(reach->address[l] == address) << l;
+    }
+    return same;
+}
+
 int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                      uint32_t bytes, unsigned kind, struct emu_reach *reach)
 {
@@ -640,17 +650,14 @@ int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     if (reach->space != EMU_SHARED && reach->space != EMU_GLOBAL) {
         return EMU_NEXT;
     }
-    if (reach->uniform && kind == EMU_LOAD && !touch.scope) {
-        touch.lane = (unsigned)__builtin_ctz(mask);
-        touch.mask = mask;
-        touch.address = reach->address[touch.lane];
-        touch.epoch = epoch_of(touch.tag, warp->index * EMU_LANES + touch.lane, touch.tick, 0);
-        return access_one(&touch, reach, mask);
-    }
-    for (uint32_t left = mask; left; left &= left - 1) {
+    for (uint32_t left = mask; left;) {
         touch.lane = (unsigned)__builtin_ctz(left);
         touch.mask = 1u << touch.lane;
         touch.address = reach->address[touch.lane];
+        if (kind == EMU_LOAD && !touch.scope && !reach->contiguous) {
+            touch.mask = reach->uniform ? left : lanes_at(reach, touch.address) & left;
+        }
+        left &= ~touch.mask;
         touch.epoch =
             epoch_of(touch.tag, warp->index * EMU_LANES + touch.lane, touch.tick, touch.scope);
         if (access_one(&touch, reach, mask) != EMU_NEXT) {
