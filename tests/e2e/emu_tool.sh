@@ -46,6 +46,17 @@ cp "$TMP/out" "$TMP/first"
 emu 0 "JSON again" gemm --shape M=32,N=32,K=32,align=128 --config "$config" --schedule early --json
 cmp -s "$TMP/first" "$TMP/out" || bad "two reports of one seed differ"
 
+# A warpgroup's product counts once, not once a warp; TMA reads both operands once and stores the result.
+emu 0 "wgmma" "$SRC/kernels/gemm/gemm_wgmma.kernel.json" --shape M=64,N=64,K=64 --config BM=64,BN=64 --schedule early --json
+python3 - "$TMP/out" <<'PY' || bad "the counts of wgmma"
+import json, sys
+report = json.load(open(sys.argv[1]))
+counts = report["launches"][0]["counts"]
+assert report["arch"] == "emu-sm_90a", report["arch"]
+assert counts["tensor_flops"] == 2 * 64 * 64 * 64, counts
+assert counts["bulk_load_bytes"] == 2 * 64 * 64 * 2, counts
+PY
+
 # Recorded reports, which the golden texts are made of, hold to the schema too.
 for report in "$SRC"/tests/data/emu/reports/*.json; do
   python3 -c 'import json, sys; print(json.dumps({"command": "emu", "output": json.load(open(sys.argv[1]))}))' "$report"

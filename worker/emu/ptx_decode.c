@@ -434,15 +434,19 @@ static enum gk_status take_operands(struct ptx_body *body, struct ptx_operand *o
     return status;
 }
 
-/* Shape of a matrix instruction: its floating-point operations, and m, n, k themselves in imm2, a
- * byte each, for those that need them (wmma has no second address). */
+#define WGMMA_ROWS 64u /* wgmma alone has so many, and four warps share them */
+
+/* Shape of a matrix instruction: a warp's floating-point operations, and m, n, k themselves in
+ * imm2, a byte each, for those that need them (wmma has no second address). */
 static void take_shape(struct emu_insn *insn, char *const *modifiers, uint32_t count)
 {
     unsigned m = 0, n = 0, k = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         if (sscanf(modifiers[i], "m%un%uk%u", &m, &n, &k) == 3) {
-            insn->work = insn->class == EMU_CLASS_TENSOR ? 2 * m * n * k : 0;
+            unsigned rows = m == WGMMA_ROWS ? m / 4 : m;
+
+            insn->work = insn->class == EMU_CLASS_TENSOR ? 2 * rows * n * k : 0;
             insn->imm2 = (int64_t)(m & 255) << 16 | (n & 255) << 8 | (k & 255);
         }
     }
