@@ -6,7 +6,8 @@
 
 #define STARTS_USUAL 5 /* of a tree */
 #define STARTS_MIN   2
-#define STARTS_SHARE 4 /* all trees' starts take at most one trial in so many of the budget */
+#define START_DRAWN  16 /* with a prior: of so many drawn ones that which it likes best */
+#define STARTS_SHARE 4  /* all trees' starts take at most one trial in so many of the budget */
 #define POOL_MIN     64
 #define COST_POWER   0.25 /* a config that costs twice as much must promise a fifth more */
 #define BEST_MAX     16
@@ -119,14 +120,21 @@ bool guide_start(struct guide *guide, uint32_t *index_out)
         return false;
     }
     struct model *model = guide->models[tree];
-    for (uint32_t tries = 0; tries < model->count; tries++) {
-        *index_out = model->first + permute_at(&model->draw, guide->draw_at[tree]);
+    uint32_t seen = 0, most = guide->base->prior ? START_DRAWN : 1;
+    double least = INFINITY;
+    for (uint32_t tries = 0; tries < model->count && seen < most; tries++) {
+        uint32_t index = model->first + permute_at(&model->draw, guide->draw_at[tree]);
         guide->draw_at[tree] = (guide->draw_at[tree] + 1) % model->count;
-        if (!strategy_is_used(guide->base, *index_out)) {
-            return true;
+        if (strategy_is_used(guide->base, index)) {
+            continue;
+        }
+        double prior = most > 1 ? guide->base->prior(guide->base->prior_context, index) : 0;
+        if (!seen++ || (prior > 0 && prior < least)) {
+            *index_out = index;
+            least = prior > 0 ? prior : least;
         }
     }
-    return false;
+    return seen > 0;
 }
 
 bool guide_pick(struct guide *guide, uint32_t *index_out, double *score_out)

@@ -11,9 +11,9 @@
 #define PRIOR_SURVEY 256  /* configs whose prior is looked at to know its scale */
 
 static const struct gk_strategy_ops *const strategies[] = {
-    &strategy_local, /* the default */
-    &strategy_random, &strategy_exhaustive, &strategy_multistart,
-    &strategy_evolve, &strategy_surrogate,  &strategy_portfolio,
+    &strategy_portfolio, /* the default */
+    &strategy_surrogate,  &strategy_evolve, &strategy_local,
+    &strategy_multistart, &strategy_random, &strategy_exhaustive,
 };
 
 const struct gk_strategy_ops *gk_strategy_at(uint32_t index)

@@ -38,7 +38,7 @@ struct gk_strategy_setup {
 struct gk_strategy; /* any strategy's state */
 
 struct gk_strategy_ops {
-    const char *name; /* "exhaustive", "random", "local" */
+    const char *name; /* "portfolio", "surrogate", "evolve", "local", .. */
     const char *doc;  /* one line */
     uint32_t version; /* raised when the same inputs would give other asks */
     enum gk_status (*create)(const struct gk_strategy_setup *setup, struct gk_strategy **self_out,

@@ -121,7 +121,7 @@ static void each_config_once_and_replayed(void **state)
         }
     }
     assert_null(gk_strategy_find("annealing"));
-    assert_string_equal(gk_strategy_at(0)->name, "local");
+    assert_string_equal(gk_strategy_at(0)->name, "portfolio");
 }
 
 static void told_configs_are_not_asked(void **state)
@@ -222,23 +222,95 @@ static double best_after(const struct gk_strategy_ops *ops, const struct gk_spac
     return best;
 }
 
-static void local_beats_random_with_failures_about(void **state)
+/* Means over seeds of the best time after `trials`, by name of the strategy. */
+static double mean_after(const char *name, const struct gk_space *space, uint32_t batch,
+                         uint32_t trials, uint64_t seeds)
+{
+    double sum = 0;
+    for (uint64_t seed = 0; seed < seeds; seed++) {
+        sum += best_after(gk_strategy_find(name), space, seed, batch, trials);
+    }
+    return sum / (double)seeds;
+}
+
+static void searches_beat_random_with_failures_about(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"local", "multistart", "evolve", "surrogate", "portfolio"};
+    struct gk_space_def gemm = {0};
+    struct gk_space *space = NULL;
+    struct gk_err err;
+    sample_space_gemm(&gemm, base);
+    assert_ok(gk_space_create(&gemm, &space, &err), err);
+    double chance = mean_after("random", space, 16, 160, 12), local = 0, portfolio = 0;
+    for (uint32_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
+        double mean = mean_after(names[i], space, 16, 160, 12);
+        print_message("best after 160 trials in batches of 16, mean of 12 seeds: %s %.0f, random "
+                      "%.0f ns\n",
+                      names[i], mean, chance);
+        assert_true(mean < 0.9 * chance);
+        local = i == 0 ? mean : local;
+        portfolio = mean;
+    }
+    assert_true(portfolio < local);
+    gk_space_destroy(space);
+    sample_space_fini(&gemm);
+}
+
+/* 32 in flight: each ask knows 31 results less, and may not lose more than a little by that. */
+static void large_batches_cost_little(void **state)
 {
     (void)state;
     struct gk_space_def gemm = {0};
     struct gk_space *space = NULL;
     struct gk_err err;
-    double local = 0, chance = 0;
     sample_space_gemm(&gemm, base);
     assert_ok(gk_space_create(&gemm, &space, &err), err);
-    for (uint64_t seed = 0; seed < 20; seed++) {
-        uint32_t batch = seed % 2 ? 1 : 16;
-        local += best_after(gk_strategy_find("local"), space, seed, batch, 240) / 20;
-        chance += best_after(gk_strategy_find("random"), space, seed, batch, 240) / 20;
+    double alone = mean_after("portfolio", space, 1, 160, 6);
+    double batch = mean_after("portfolio", space, 32, 160, 6);
+    double local = mean_after("local", space, 32, 160, 6);
+    print_message("best after 160 trials: one at a time %.0f, 32 at a time %.0f, local %.0f ns\n",
+                  alone, batch, local);
+    assert_true(batch < 1.06 * alone);
+    assert_true(batch < local);
+    gk_space_destroy(space);
+    sample_space_fini(&gemm);
+}
+
+static double perfect_prior(void *context, uint32_t index)
+{
+    return gemm_outcome(context, index).time_ns * 3;
+}
+
+/* What an analytic model knows is used: configs it ranks first are met early. */
+static void a_prior_leads(void **state)
+{
+    (void)state;
+    struct gk_space_def gemm = {0};
+    struct gk_space *space = NULL;
+    struct gk_err err;
+    double best[2] = {1e30, 1e30};
+    sample_space_gemm(&gemm, base);
+    assert_ok(gk_space_create(&gemm, &space, &err), err);
+    for (uint32_t with = 0; with < 2; with++) {
+        struct gk_strategy_setup plan = {.space = space,
+                                         .seed = 9,
+                                         .prior = with ? perfect_prior : NULL,
+                                         .prior_context = space};
+        const struct gk_strategy_ops *ops = gk_strategy_find("portfolio");
+        struct gk_strategy *self = NULL;
+        assert_ok(ops->create(&plan, &self, &err), err);
+        for (uint32_t i = 0; i < 30; i++) {
+            uint32_t got, index;
+            assert_ok(ops->ask(self, 1, &index, &got, &err), err);
+            struct gk_tell tell = gemm_outcome(space, index);
+            ops->tell(self, &tell);
+            best[with] = tell.ok && tell.time_ns < best[with] ? tell.time_ns : best[with];
+        }
+        ops->destroy(self);
     }
-    print_message("best after 240 trials, mean of 20 seeds: local %.0f, random %.0f ns\n", local,
-                  chance);
-    assert_true(local < 0.85 * chance);
+    print_message("best after 30 trials: %.0f, with a prior %.0f ns\n", best[0], best[1]);
+    assert_true(best[1] < 0.95 * best[0]);
     gk_space_destroy(space);
     sample_space_fini(&gemm);
 }
@@ -303,7 +375,9 @@ int main(void)
         cmocka_unit_test(told_configs_are_not_asked),
         cmocka_unit_test(a_space_of_one_and_bad_hints),
         cmocka_unit_test(exhaustive_is_declared_order),
-        cmocka_unit_test(local_beats_random_with_failures_about),
+        cmocka_unit_test(searches_beat_random_with_failures_about),
+        cmocka_unit_test(large_batches_cost_little),
+        cmocka_unit_test(a_prior_leads),
         cmocka_unit_test(failures_are_not_climbed_from),
         cmocka_unit_test(budget_follows_the_better_tree),
     };
