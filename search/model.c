@@ -628,6 +628,36 @@ uint32_t model_best(const struct model *model, uint32_t max, uint32_t *indices_o
 
 /* ------------------------------------------------------------------ candidates */
 
+/* The value that would stand at `rank` if they were sorted; moves them about. */
+static double rank_value(double *values, uint32_t count, uint32_t rank)
+{
+    uint32_t low = 0, high = count - 1;
+    while (low < high) { /* Hoare: what is left holds the rank and shrinks by half or so a turn */
+        double pivot = values[low + (high - low) / 2];
+        uint32_t i = low, k = high;
+        for (;;) {
+            while (values[i] < pivot) {
+                i++;
+            }
+            while (values[k] > pivot) {
+                k--;
+            }
+            if (i >= k) {
+                break;
+            }
+            double value = values[i];
+            values[i++] = values[k];
+            values[k--] = value;
+        }
+        if (rank <= k) {
+            high = k;
+        } else {
+            low = k + 1;
+        }
+    }
+    return values[rank];
+}
+
 /* `count` slots for new candidates: free ones, then those of the lowest scores. */
 static void make_room(struct model *model, uint32_t count, uint32_t *slots_out)
 {
@@ -652,8 +682,7 @@ static void make_room(struct model *model, uint32_t count, uint32_t *slots_out)
             sorted[used++] = pool->score[i];
         }
     }
-    qsort(sorted, used, sizeof sorted[0], by_value);
-    border = sorted[count - found - 1];
+    border = rank_value(sorted, used, count - found - 1);
     for (uint32_t i = 0; i < pool->count && found < count; i++) {
         if (pool->index[i] != POOL_NONE && pool->score[i] <= border) {
             mark_pool(model, pool->index[i], false);
