@@ -26,6 +26,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_cell_time(table, row, "time_ns");
     gk_cell_ratio(table, gk_json_get_real(row, "default_ns", 0), time_ns);
     gk_cell_vendor(table, row);
+    gk_cell_text(table, row, "policy");
     gk_cell_text(table, row, "regime");
     gk_cell_marks(table, gk_json_get(row, "marks"));
     gk_table_cell(table, "%.1f%%", 100 * gk_json_get_real(row, "margin", 0));
@@ -108,7 +109,7 @@ enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err)
         }
         status = gk_listing(cli, client, "best", body, "rows",
                             "op|problem|arch|gpu|kind|>time|>vs default|>vendor|>x of "
-                            "vendor|regime|marks|>margin|>ties|>age|config",
+                            "vendor|policy|regime|marks|>margin|>ties|>age|config",
                             cells, "no picks yet", err);
     }
     gk_client_close(client);

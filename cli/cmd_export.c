@@ -1,5 +1,6 @@
 /* gktune export: winners of the store as a header or JSON. */
 #include "cli/export.h"
+#include "cli/request.h"
 #include "cli/shape_option.h"
 
 #include <stdio.h>
@@ -59,6 +60,9 @@ enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
                                 .gpu = gpu && strcmp(gpu, "all") != 0 ? gpu : NULL,
                                 .out_dir = gk_options_get(&cli->options, "out")};
     enum gk_status status = read_format(gk_options_get(&cli->options, "format"), &ask.format, err);
+    if (status == GK_OK) {
+        status = gk_policy_option(cli, &ask.policy, err);
+    }
     if (status == GK_OK && (!ask.arch || !ask.out_dir)) {
         status = gk_fail(err, GK_USAGE, "%s is missing", ask.arch ? "--out DIR" : "--arch ARCH");
     }

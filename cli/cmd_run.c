@@ -179,6 +179,7 @@ static enum gk_status export_job(struct run *run, const struct gk_request *reque
     struct gk_export_ask ask = {.out_dir = folder,
                                 .format = GK_EXPORT_HEADER,
                                 .job = run->job,
+                                .policy = request->policy,
                                 .kernels = request->catalog};
     return gk_export(run->client, &ask, files_out, err);
 }

@@ -20,12 +20,19 @@ const struct gk_option gk_common_options[] = {
     {"kernels", "DIR", "folder of ops and templates instead of the installed one", false},
     END_OPTION};
 
+#define POLICY_OPTION                                                                              \
+    {                                                                                              \
+        "policy", "POLICY", "how to time: cold-graph (default), cold-graph-pdl, warm, eager",      \
+            false                                                                                  \
+    }
+
 static const struct gk_option run_options[] = {
     {"shapes", "FILE", "problems: JSON or CSV", false},
     {"device", "DEV", "cuda:N, emu, emu:sm_90a, mock; more than once (default: every CUDA device)",
      true},
     {"budget", "BUDGET", "a problem: number of trials (default 200), or 30s, 10m, 2h", false},
     {"strategy", "NAME", "how to search", false},
+    POLICY_OPTION,
     {"seed", "N", "seed of search, inputs and orders (default 1)", false},
     {"from", "DIR", "an earlier export: its rows are the incumbents", false},
     {"export", "DIR", "write the header, evidence and sources there at the end", false},
@@ -40,6 +47,7 @@ static const struct gk_option submit_options[] = {
      "arch to tune for, as emu-sm_80; all: every one that a worker reported in 30 days", true},
     {"budget", "BUDGET", "a problem: number of trials (default 200), or 30s, 10m, 2h", false},
     {"strategy", "NAME", "how to search", false},
+    POLICY_OPTION,
     {"seed", "N", "seed of search, inputs and orders (default 1)", false},
     {"priority", "N", "higher goes first, -100 to 100 (default 0)", false},
     {"wait", NULL, "stay until the job ends", false},
@@ -63,6 +71,7 @@ static const struct gk_option trials_options[] = {
 static const struct gk_option export_options[] = {
     {"arch", "ARCH", "as emu-sm_80, sm_90a", false},
     {"gpu", "GPU|all", "rows of this gpu (default: all)", false},
+    {"policy", "POLICY", "rows timed in this way (default cold-graph)", false},
     {"format", "FORMAT", "header, json, t4 (default: header)", false},
     {"out", "DIR", "folder to write", false},
     JSON_OPTION,
@@ -132,7 +141,7 @@ static const struct gk_command commands[] = {
     {"run", gk_cmd_run, "tune problems here and now, to the end",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--device DEV].. [--budget N|30s|10m] [--strategy "
      "S] "
-     "[--seed N] [--from DIR] [--export DIR] [--fresh] [--json]",
+     "[--policy P] [--seed N] [--from DIR] [--export DIR] [--fresh] [--json]",
      "Checks everything first, prints the total budget, then searches, verifies and judges every\n"
      "problem. Without --device every CUDA device is used; where there is none, the emulated "
      "device,\n"
@@ -144,7 +153,7 @@ static const struct gk_command commands[] = {
      run_options, 1, 1},
     {"submit", gk_cmd_submit, "store a job for the workers of a daemon",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--arch A|all] [--budget ..] [--strategy ..] "
-     "[--priority N] [--wait] [--json]",
+     "[--policy P] [--priority N] [--wait] [--json]",
      "The job is stored when the command returns. Without a running daemon nothing works on it "
      "until\n"
      "gktuned starts, and the command says so.",

@@ -6,6 +6,7 @@
  */
 #include "cli/export.h"
 #include "cli/export_model.h"
+#include "core/policy.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -81,6 +82,12 @@ static enum gk_status put_set(struct export_files *files, const struct export_se
 /* ------------------------------------------------------------------ all ops and archs of the rows
  */
 
+/* Times of two policies are no rows of one header. */
+static const char *policy_of(const struct gk_export_ask *ask)
+{
+    return ask->policy ? ask->policy : gk_policy_name(GK_POLICY_COLD_GRAPH);
+}
+
 static bool wanted(const struct gk_export_ask *ask, const struct gk_json *row)
 {
     bool op = ask->op_count == 0;
@@ -88,7 +95,8 @@ static bool wanted(const struct gk_export_ask *ask, const struct gk_json *row)
         op |= strcmp(ask->ops[i], gk_json_get_string(row, "op", "")) == 0;
     }
     return op && (!ask->arch || strcmp(ask->arch, gk_json_get_string(row, "arch", "")) == 0) &&
-           (!ask->gpu || strcmp(ask->gpu, gk_json_get_string(row, "gpu", "")) == 0);
+           (!ask->gpu || strcmp(ask->gpu, gk_json_get_string(row, "gpu", "")) == 0) &&
+           strcmp(policy_of(ask), gk_json_get_string(row, "policy", policy_of(ask))) == 0;
 }
 
 /* True if an earlier row has the same op and arch: one set serves both. */
@@ -125,8 +133,9 @@ static enum gk_status write_all(const struct gk_json *rows, const char *store,
     struct export_files files = {0};
     enum gk_status status = GK_OK;
     if (gk_json_count(rows) == 0) {
-        return gk_fail(err, GK_NOT_FOUND, "the store has no pick%s%s%s%s: nothing to export",
-                       ask->arch ? " on arch " : "", ask->arch ? ask->arch : "",
+        return gk_fail(err, GK_NOT_FOUND,
+                       "the store has no pick of policy %s%s%s%s%s: nothing to export",
+                       policy_of(ask), ask->arch ? " on arch " : "", ask->arch ? ask->arch : "",
                        ask->gpu ? " and gpu " : "", ask->gpu ? ask->gpu : "");
     }
     status = export_files_init(&files, ask->out_dir, err);

@@ -19,9 +19,10 @@ enum gk_export_format { GK_EXPORT_HEADER, GK_EXPORT_JSON, GK_EXPORT_T4 };
 struct gk_export_ask {
     const char *const *ops; /* NULL: every op that has rows */
     uint32_t op_count;
-    const char *arch; /* NULL: every arch that has rows */
-    const char *gpu;  /* NULL: every gpu */
-    int64_t job;      /* 0: the whole store; else the ops and archs of this job */
+    const char *arch;   /* NULL: every arch that has rows */
+    const char *gpu;    /* NULL: every gpu */
+    const char *policy; /* NULL: cold-graph */
+    int64_t job;        /* 0: the whole store; else the ops and archs of this job */
     enum gk_export_format format;
     const char *out_dir;
     const struct gk_catalog

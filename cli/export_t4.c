@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/export_model.h"
+#include "core/policy.h"
 #include "search/replay_t4.h"
 
 #define FILES_MAX   4096u
@@ -44,6 +45,10 @@ static void t4_fini(struct t4_export *self)
 static enum gk_status take_job(void *context, const struct gk_json *row, struct gk_err *err)
 {
     struct t4_export *self = context;
+    const char *policy = self->ask->policy, *cold = gk_policy_name(GK_POLICY_COLD_GRAPH);
+    if (strcmp(gk_json_get_string(row, "policy", cold), policy ? policy : cold) != 0) {
+        return GK_OK; /* its times are of another kind */
+    }
     int64_t *jobs = realloc(self->jobs, (self->job_count + 1u) * sizeof jobs[0]);
     if (!jobs) {
         return gk_fail(err, GK_NOMEM, "out of memory");

@@ -3,6 +3,7 @@
 #include "cli/incumbents.h"
 #include "cli/gpus.h"
 #include "search/space.h"
+#include "core/policy.h"
 #include "search/strategy.h"
 
 #include <inttypes.h>
@@ -12,6 +13,18 @@
 #include <unistd.h>
 
 #define BUDGET_DEFAULT 200
+
+enum gk_status gk_policy_option(const struct gk_cli *cli, const char **policy_out,
+                                struct gk_err *err)
+{
+    enum gk_policy policy = GK_POLICY_COLD_GRAPH;
+    const char *name = gk_options_get(&cli->options, "policy");
+    if (name && !gk_policy_from_name(name, &policy)) {
+        return gk_fail(err, GK_USAGE, "--policy '%s': allowed are %s", name, gk_policy_names());
+    }
+    *policy_out = gk_policy_name(policy);
+    return GK_OK;
+}
 
 static enum gk_status read_strategy(struct gk_request *request, const struct gk_cli *cli,
                                     struct gk_err *err)
@@ -221,6 +234,24 @@ static enum gk_status read_shapes(struct gk_request *request, const struct gk_cl
     return status;
 }
 
+/* The daemon says it too; here it is said before anything is started. */
+static enum gk_status check_policy(const struct gk_request *request, struct gk_err *err)
+{
+    const char *modelled = NULL;
+    for (uint32_t i = 0; i < request->device_count; i++) {
+        const char *device = request->devices[i];
+        bool is = strncmp(device, "emu", 3) == 0 || strncmp(device, "mock", 4) == 0;
+        modelled = is ? device : modelled;
+    }
+    if (modelled && strcmp(request->policy, gk_policy_name(GK_POLICY_COLD_GRAPH)) != 0) {
+        return gk_fail(err, GK_USAGE,
+                       "--policy %s: times of device %s are modelled, and the model knows "
+                       "cold-graph alone",
+                       request->policy, modelled);
+    }
+    return GK_OK;
+}
+
 enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, bool is_run,
                                struct gk_err *err)
 {
@@ -236,7 +267,13 @@ enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, b
         status = read_strategy(request, cli, err);
     }
     if (status == GK_OK) {
+        status = gk_policy_option(cli, &request->policy, err);
+    }
+    if (status == GK_OK) {
         status = is_run ? read_devices(request, cli, err) : read_archs(request, cli, err);
+    }
+    if (status == GK_OK) {
+        status = check_policy(request, err);
     }
     if (status == GK_OK) {
         status = read_shapes(request, cli, err);
@@ -337,7 +374,7 @@ static struct gk_json *submit_body(const struct gk_request *request)
     (void)gk_json_set_string(body, "strategy", request->strategy);
     (void)gk_json_set_int(body, "seed", request->seed);
     (void)gk_json_set_int(body, "priority", request->priority);
-    (void)gk_json_set_string(body, "policy", "cold-graph");
+    (void)gk_json_set_string(body, "policy", request->policy);
     (void)gk_json_set_bool(body, "fresh", request->fresh);
     (void)gk_json_set_bool(body, "private_ok", request->wait);
     if (request->archs) {

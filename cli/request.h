@@ -16,6 +16,7 @@ struct gk_request {
     struct gk_bundle bundle;
     struct gk_budget budget;
     const char *strategy; /* a name of search/strategy.h */
+    const char *policy;   /* a name of core/policy.h */
     int64_t seed, priority;
     char devices[GK_DEVICES_MAX][64]; /* run: where, in full ("emu:sm_80"); submit: none */
     uint32_t device_count;
@@ -29,6 +30,9 @@ struct gk_request {
  * GPU) go to stderr. */
 enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, bool is_run,
                                struct gk_err *err);
+/* --policy; cold-graph where it is left out. *policy_out is static. */
+enum gk_status gk_policy_option(const struct gk_cli *cli, const char **policy_out,
+                                struct gk_err *err);
 void gk_request_fini(struct gk_request *request);
 /* "12 problems x 1 device x 200 trials = 2400 trials ..." */
 void gk_request_budget_text(const struct gk_request *request, struct gk_buf *out);

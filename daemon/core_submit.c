@@ -1,6 +1,7 @@
 /* The verb `submit`: everything is validated again, then stored in one transaction. */
 #include <stdio.h>
 
+#include "core/policy.h"
 #include "daemon/core_internal.h"
 
 struct submit {
@@ -34,7 +35,7 @@ static enum gk_status read_limits(struct submit *s, struct gk_err *err)
     }
     s->what = gk_json_get_string(s->body, "what", "");
     s->strategy = gk_json_get_string(s->body, "strategy", gk_strategy_at(0)->name);
-    s->policy = gk_json_get_string(s->body, "policy", "cold-graph");
+    s->policy = gk_json_get_string(s->body, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH));
     s->seed = gk_json_get_int(s->body, "seed", 0);
     s->priority = gk_json_get_int(s->body, "priority", 0);
     if (!gk_strategy_find(s->strategy)) {
@@ -47,8 +48,9 @@ static enum gk_status read_limits(struct submit *s, struct gk_err *err)
         gk_buf_fini(&names);
         return status;
     }
-    if (strcmp(s->policy, "cold-graph") != 0) {
-        return gk_fail(err, GK_INPUT, "policy '%s': cold-graph is the one there is", s->policy);
+    enum gk_policy policy;
+    if (!gk_policy_from_name(s->policy, &policy)) {
+        return gk_fail(err, GK_INPUT, "policy '%s': there are %s", s->policy, gk_policy_names());
     }
     if (gk_json_get(budget, "seconds")) {
         s->budget_s = gk_json_get_real(budget, "seconds", 0);
@@ -166,8 +168,20 @@ static const char *target_of(const char *arch)
     return dash ? dash + 1 : arch;
 }
 
+/* "emu-sm_80": times come from a model that knows neither graphs nor what is left in L2. */
+static bool is_modelled(const char *arch)
+{
+    return target_of(arch) != arch;
+}
+
 static enum gk_status check_arch(const struct submit *s, const char *arch, struct gk_err *err)
 {
+    if (is_modelled(arch) && strcmp(s->policy, gk_policy_name(GK_POLICY_COLD_GRAPH)) != 0) {
+        return gk_fail(err, GK_INPUT,
+                       "policy '%s' on arch '%s': its times are modelled, and the model knows "
+                       "cold-graph alone; name an arch of a GPU, or leave the policy out",
+                       s->policy, arch);
+    }
     for (size_t o = 0; o < gk_json_count(s->ops); o++) {
         const struct gk_op *op =
             gk_catalog_find(s->catalog, gk_json_string(gk_json_at(s->ops, o), ""));

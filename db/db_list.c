@@ -124,8 +124,9 @@ enum gk_status gk_db_list_picks(struct gk_db *db, const char *op, const char *ar
         "k.vendor,k.regime,k.conditions,k.marks FROM picks k JOIN "
         "problems p"
         " USING(problem) WHERE k.pick>?1 AND (?2 IS NULL OR k.op=?2) AND (?3 IS NULL OR k.arch=?3)"
-        " AND (?4 IS NULL OR k.gpu=?4) AND (?5=0 OR EXISTS(SELECT 1 FROM tasks t WHERE t.job=?5 AND"
-        " t.problem=k.problem AND t.arch=k.arch AND t.gpu=k.gpu)) ORDER BY k.pick LIMIT 501",
+        " AND (?4 IS NULL OR k.gpu=?4) AND (?5=0 OR EXISTS(SELECT 1 FROM tasks t JOIN jobs j"
+        " USING(job) WHERE t.job=?5 AND j.policy=k.policy AND t.problem=k.problem AND"
+        " t.arch=k.arch AND t.gpu=k.gpu)) ORDER BY k.pick LIMIT 501",
         "isssi", cursor, op, arch, gpu, job);
     return page(status, rows, "rows", "pick", page_out, err);
 }

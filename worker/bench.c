@@ -174,6 +174,7 @@ static struct gk_json *request_of(const struct bench *bench, const struct lease 
     good = good && gk_json_set_string(json, "root", lease->bundle->root) &&
            gk_json_set_string(json, "op", lease->op) &&
            gk_json_set_string(json, "problem", lease->problem) &&
+           gk_json_set_string(json, "policy", gk_policy_name(lease->policy)) &&
            gk_json_set_string(json, "config", unit->config ? unit->config : "vendor") &&
            gk_json_set_string(json, "reference", lease->reference ? lease->reference->path : "") &&
            gk_json_set_int(json, "input_set",

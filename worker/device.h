@@ -158,6 +158,13 @@ struct gk_device_ops {
     enum gk_status (*replay)(struct gk_device *device, struct gk_device_graph *graph,
                              struct gk_device_report *report_out, struct gk_err *err);
     void (*graph_free)(struct gk_device *device, struct gk_device_graph *graph);
+    /* Between begin and end, launch() and fill() go into the stream one behind the other and nobody
+     * waits for them, as in an application without graphs; nothing else may be asked meanwhile.
+     * end() waits; report_out->ns is the time from the first piece to the last. It has to be called
+     * after a launch that failed too. Results as of launch(). */
+    enum gk_status (*stream_begin)(struct gk_device *device, struct gk_err *err);
+    enum gk_status (*stream_end)(struct gk_device *device, struct gk_device_report *report_out,
+                                 struct gk_err *err);
     enum gk_status (*vitals)(struct gk_device *device, struct gk_device_vitals *vitals_out,
                              struct gk_err *err);
     void (*close)(struct gk_device *device);

@@ -28,6 +28,8 @@ struct emu_device {
     struct gk_device_graph *recording; /* NULL: launches and fills run */
     uint64_t launches;                 /* outside recordings */
     bool replaying;
+    bool streaming; /* between stream_begin and stream_end */
+    double stream_ns;
     bool fixed; /* every launch takes `schedule` */
     enum gk_emu_schedule schedule;
     struct gk_emu_watch watch; /* zero: nobody looks */
@@ -285,7 +287,9 @@ static enum gk_emu_schedule next_schedule(struct emu_device *device)
     if (device->fixed) {
         return device->schedule;
     }
-    return device->replaying ? GK_EMU_EARLY : TURNS[device->launches++ % GK_ARRAY_COUNT(TURNS)];
+    return device->replaying || device->streaming
+               ? GK_EMU_EARLY
+               : TURNS[device->launches++ % GK_ARRAY_COUNT(TURNS)];
 }
 
 static void show_launch(struct gk_device *device, const struct gk_emu_kernel *kernel,
@@ -349,6 +353,7 @@ static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kern
         report_out->failure = failure_of(report->kind);
         (void)memccpy(report_out->text, report->text, 0, sizeof report_out->text - 1);
         report_out->ns = status == GK_OK ? report->modelled_ns : 0;
+        ((struct emu_device *)device)->stream_ns += report_out->ns;
         add_counts(&report->counts, report_out);
         show_launch(device, emu_kernel, launch, report);
     }
@@ -377,6 +382,31 @@ static enum gk_status emu_replay(struct gk_device *device, struct gk_device_grap
     ((struct emu_device *)device)->replaying = false;
     report_out->ns = status == GK_OK ? ns : 0;
     return status;
+}
+
+/* Launches run at once here: a stream is their sum. */
+static enum gk_status emu_stream_begin(struct gk_device *device, struct gk_err *err)
+{
+    struct emu_device *emu = (struct emu_device *)device;
+    if (emu->recording || emu->streaming) {
+        return gk_fail(err, GK_USAGE, "stream: a recording or a stream is open already");
+    }
+    emu->streaming = true;
+    emu->stream_ns = 0;
+    return GK_OK;
+}
+
+static enum gk_status emu_stream_end(struct gk_device *device, struct gk_device_report *report_out,
+                                     struct gk_err *err)
+{
+    struct emu_device *emu = (struct emu_device *)device;
+    if (!emu->streaming) {
+        return gk_fail(err, GK_USAGE, "stream: none is open");
+    }
+    emu->streaming = false;
+    memset(report_out, 0, sizeof *report_out);
+    report_out->ns = emu->stream_ns;
+    return GK_OK;
 }
 
 static enum gk_emu_element element_of(enum gk_dtype dtype)
@@ -458,6 +488,8 @@ static const struct gk_device_ops emu_ops = {
     .record_end = emu_record_end,
     .replay = emu_replay,
     .graph_free = emu_graph_free,
+    .stream_begin = emu_stream_begin,
+    .stream_end = emu_stream_end,
     .close = emu_close,
 };
 

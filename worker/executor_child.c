@@ -222,6 +222,7 @@ static struct gk_hash time_key(const struct gk_json *json)
     gk_hasher_text(&hasher, gk_json_get_string(json, "op", ""));
     gk_hasher_text(&hasher, gk_json_get_string(json, "problem", ""));
     gk_hasher_text(&hasher, gk_json_get_string(json, "config", ""));
+    gk_hasher_text(&hasher, gk_json_get_string(json, "policy", ""));
     return gk_hasher_final(&hasher);
 }
 
@@ -267,6 +268,10 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
         .vendor_places = executor->options->vendor,
         .keep = is_final ? &key : NULL,
     };
+    const char *policy = gk_json_get_string(json, "policy", "cold-graph");
+    if (!gk_policy_from_name(policy, &trial.policy)) {
+        return gk_fail(err, GK_INPUT, "policy '%s': there are %s", policy, gk_policy_names());
+    }
     if (trial.measure_only && executor->props.modelled && known_time(executor, &key, record)) {
         return GK_OK;
     }

@@ -195,6 +195,11 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
     if (!lease->op || !lease->problem) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
+    const char *policy = gk_json_get_string(body, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH));
+    if (!gk_policy_from_name(policy, &lease->policy)) {
+        return gk_fail(err, GK_INPUT, "LEASE: policy '%s'; this worker knows %s", policy,
+                       gk_policy_names());
+    }
     lease->is_final = strcmp(gk_json_get_string(body, "kind", "trial"), "final") == 0;
     status = lease->is_final ? read_final(body, lease, err) : read_trial(body, lease, err);
     if (status == GK_OK) {

@@ -289,10 +289,11 @@ static void add_report(struct gk_device_report *sum, const struct gk_device_repo
 }
 
 static enum gk_status run_phase(struct gk_device *device, const struct gk_plan *plan, bool is_plan,
-                                const struct gk_loaded *loaded, const struct gk_memory *memory,
-                                struct gk_device_launch *launch, struct gk_run *run,
-                                struct gk_err *err)
+                                bool overlap, const struct gk_loaded *loaded,
+                                const struct gk_memory *memory, struct gk_device_launch *launch,
+                                struct gk_run *run, struct gk_err *err)
 {
+    bool ahead = overlap; /* something that the next launch may begin in */
     for (uint32_t i = 0; i < plan->launch_count; i++) {
         const struct gk_plan_launch *planned = &plan->launches[i];
         struct gk_device_report report = {0};
@@ -301,6 +302,8 @@ static enum gk_status run_phase(struct gk_device *device, const struct gk_plan *
         }
         enum gk_status status = prepare_launch(device, plan, i, loaded, memory, launch, err);
         if (status == GK_OK) {
+            launch->pdl = launch->pdl && ahead;
+            ahead = true;
             status = device->ops->launch(device, loaded->kernels[i], launch, &report, err);
         }
         if (status != GK_OK) {
@@ -342,9 +345,10 @@ enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
     if (!launch) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    enum gk_status status = run_phase(device, plan, true, loaded, memory, launch, run_out, err);
+    enum gk_status status =
+        run_phase(device, plan, true, false, loaded, memory, launch, run_out, err);
     if (status == GK_OK) {
-        status = run_phase(device, plan, false, loaded, memory, launch, run_out, err);
+        status = run_phase(device, plan, false, false, loaded, memory, launch, run_out, err);
     }
     free(launch);
     return status;
@@ -352,7 +356,7 @@ enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
 
 enum gk_status gk_plan_issue(struct gk_device *device, const struct gk_plan *plan,
                              const struct gk_loaded *loaded, const struct gk_memory *memory,
-                             struct gk_run *run_out, struct gk_err *err)
+                             bool overlap, struct gk_run *run_out, struct gk_err *err)
 {
     const uint32_t zero = 0;
     enum gk_status status = GK_OK;
@@ -367,9 +371,30 @@ enum gk_status gk_plan_issue(struct gk_device *device, const struct gk_plan *pla
     }
     struct gk_device_launch *launch = status == GK_OK ? calloc(1, sizeof *launch) : NULL;
     if (status == GK_OK) {
-        status = launch ? run_phase(device, plan, false, loaded, memory, launch, run_out, err)
-                        : gk_fail(err, GK_NOMEM, "out of memory");
+        status = launch
+                     ? run_phase(device, plan, false, overlap, loaded, memory, launch, run_out, err)
+                     : gk_fail(err, GK_NOMEM, "out of memory");
     }
     free(launch);
+    return status;
+}
+
+enum gk_status gk_plan_prepare(struct gk_device *device, const struct gk_plan *plan,
+                               const struct gk_loaded *loaded, const struct gk_memory *memory,
+                               bool overlap, struct gk_issue *issues_out, uint32_t *count_out,
+                               struct gk_err *err)
+{
+    uint32_t count = 0;
+    enum gk_status status = GK_OK;
+    for (uint32_t i = 0; i < plan->launch_count && status == GK_OK; i++) {
+        const struct gk_plan_launch *planned = &plan->launches[i];
+        if (planned->present && !planned->def->is_plan) {
+            struct gk_issue *issue = &issues_out[count++];
+            issue->kernel = loaded->kernels[i];
+            status = prepare_launch(device, plan, i, loaded, memory, &issue->launch, err);
+            issue->launch.pdl = issue->launch.pdl && (count > 1 || overlap);
+        }
+    }
+    *count_out = count;
     return status;
 }

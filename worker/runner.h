@@ -61,9 +61,23 @@ enum gk_status gk_plan_run(struct gk_device *device, const struct gk_plan *plan,
                            const struct gk_loaded *loaded, const struct gk_memory *memory,
                            struct gk_run *run_out, struct gk_err *err);
 /* What a recording of the pipeline holds: workspaces that must be zero, then the run-phase
- * launches. The device runs it at once unless it is recording. Errors as of gk_plan_run. */
+ * launches. The device runs it at once unless it is recording. `overlap`: the first launch keeps
+ * its attribute pdl, so that it may begin before what is ahead of the pipeline has ended. Errors as
+ * of gk_plan_run. */
 enum gk_status gk_plan_issue(struct gk_device *device, const struct gk_plan *plan,
                              const struct gk_loaded *loaded, const struct gk_memory *memory,
-                             struct gk_run *run_out, struct gk_err *err);
+                             bool overlap, struct gk_run *run_out, struct gk_err *err);
+
+/* One run-phase launch, as it is given to a device. */
+struct gk_issue {
+    struct gk_device_kernel *kernel;
+    struct gk_device_launch launch;
+};
+/* The run-phase launches in order, ready for launch(), for who puts them there himself; workspaces
+ * that must be zero are the caller's too. issues_out has room for GK_LAUNCHES_MAX. */
+enum gk_status gk_plan_prepare(struct gk_device *device, const struct gk_plan *plan,
+                               const struct gk_loaded *loaded, const struct gk_memory *memory,
+                               bool overlap, struct gk_issue *issues_out, uint32_t *count_out,
+                               struct gk_err *err);
 
 #endif

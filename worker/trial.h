@@ -8,6 +8,7 @@
 #ifndef GK_WORKER_TRIAL_H
 #define GK_WORKER_TRIAL_H
 
+#include "core/policy.h"
 #include "worker/reference.h"
 
 #define GK_INPUT_SETS_ALL UINT32_MAX
@@ -49,6 +50,7 @@ struct gk_trial {
     bool measure_only;  /* verified before: a pass of a final round */
     struct gk_effort effort;
     enum gk_trial_sets sets;
+    enum gk_policy policy;
     const char *vendor_places; /* where the library may be: see worker/vendor.h */
     /* Devices that time themselves: what was loaded and recorded is kept under this key for the
      * next pass. NULL: it is not. */

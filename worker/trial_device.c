@@ -121,7 +121,7 @@ static enum gk_status audit_workspaces(struct work *work, struct gk_err *err)
 
 /* ------------------------------------------------------------------ runs */
 
-static void slot_memory(const struct work *work, uint32_t slot, struct gk_memory *memory)
+void trial_slot_memory(const struct work *work, uint32_t slot, struct gk_memory *memory)
 {
     memcpy(memory->workspaces, work->memory.workspaces, sizeof memory->workspaces);
     gk_scene_memory(work->scene, slot, memory);
@@ -146,10 +146,11 @@ static enum gk_status issue_vendor(struct work *work, const struct gk_memory *me
 enum gk_status trial_issue(struct work *work, uint32_t slot, struct gk_err *err)
 {
     struct gk_memory memory = {0};
-    slot_memory(work, slot, &memory);
-    return work->vendor ? issue_vendor(work, &memory, err)
-                        : gk_plan_issue(work->bench->device, &work->plan, &work->loaded, &memory,
-                                        &work->run, err);
+    trial_slot_memory(work, slot, &memory);
+    return work->vendor
+               ? issue_vendor(work, &memory, err)
+               : gk_plan_issue(work->bench->device, &work->plan, &work->loaded, &memory,
+                               work->trial->policy == GK_POLICY_COLD_GRAPH_PDL, &work->run, err);
 }
 
 /* Plan-phase launches and all; times are added to the record's. */
@@ -158,7 +159,7 @@ static enum gk_status run_slot(struct work *work, uint32_t slot, struct gk_err *
     struct gk_memory memory = {0};
     struct gk_device *device = work->bench->device;
     enum gk_status status = GK_OK;
-    slot_memory(work, slot, &memory);
+    trial_slot_memory(work, slot, &memory);
     if (work->vendor) {
         status = issue_vendor(work, &memory, err);
         if (status == GK_TRIAL || status == GK_UNSUPPORTED || status == GK_INPUT) {

@@ -5,6 +5,7 @@
  *   trial_host.c    the ladder where the host compares
  *   trial_device.c  the ladder where the device compares (worker/scene.h)
  *   trial_timing.c  recordings over rotating sets, samples
+ *   trial_stream.c  launches without a graph
  *   trial_twice.c   whether data was carried from launch to launch: the same over twice the sets
  */
 #ifndef GK_WORKER_TRIAL_INSIDE_H
@@ -14,9 +15,13 @@
 #include "worker/trial.h"
 #include "worker/verify.h"
 
+struct ready;
+
 struct recording {
     struct gk_device_graph *graph; /* NULL: none */
-    uint32_t launches;             /* of the pipeline, in the graph */
+    struct ready *ready;           /* without a graph: launches to be made one by one; NULL: none */
+    uint32_t launches;             /* of the pipeline, in a sample */
+    uint32_t at;                   /* without a graph: the next launch's place, counted on */
     bool twice;                    /* over twice the sets */
 };
 
@@ -68,6 +73,8 @@ enum gk_status trial_device_audit(struct work *work, struct gk_err *err);
 /* How long the next piece of work is waited for. `expected_ns`: what it is known to take; 0: one
  * launch of a candidate, which nobody has seen yet. */
 void trial_set_patience(const struct work *work, double expected_ns);
+/* The slot's tensors and the trial's workspaces. */
+void trial_slot_memory(const struct work *work, uint32_t slot, struct gk_memory *memory);
 /* Everything that the pipeline enqueues once, on the buffers of `slot`. */
 enum gk_status trial_issue(struct work *work, uint32_t slot, struct gk_err *err);
 enum gk_status trial_device_measure(struct work *work, struct gk_err *err);
@@ -75,6 +82,16 @@ enum gk_status trial_device_measure(struct work *work, struct gk_err *err);
  * `twice`: over those of a widened scene. */
 enum gk_status trial_record(struct work *work, uint32_t launches, bool twice, struct gk_err *err);
 void trial_recording_drop(struct work *work, struct recording *recording);
+static inline bool trial_is_recorded(const struct work *work)
+{
+    return work->recording.graph || work->recording.ready;
+}
+/* What a recording is without a graph, over so many places of the rotation. */
+enum gk_status trial_stream_prepare(struct work *work, uint32_t places, struct gk_err *err);
+void trial_stream_drop(struct recording *recording);
+/* Launches of one sample; results as of the device's replay(). */
+enum gk_status trial_stream_run(struct work *work, struct gk_device_report *report_out,
+                                struct gk_err *err);
 /* One sample: ns of the pipeline. */
 enum gk_status trial_replay(struct work *work, double *ns_out, struct gk_err *err);
 /* Launches of a whole sample: as many as the policy wants, every slot equally often. */

@@ -1,7 +1,8 @@
 /*
- * Timing where the device times itself: policy `cold-graph` of docs/DESIGN.md section 8. A
- * recording holds the pipeline many times back to back, each time on the next slot of the scene, so
- * that no launch finds its operands in L2; one replay is one sample.
+ * Timing where the device times itself: docs/DESIGN.md section 8. A recording holds the pipeline
+ * many times back to back, each time on the next slot of the scene, so that no launch finds its
+ * operands in L2 (policy `warm`: always on the same slot, so that it does); one replay is one
+ * sample.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +16,8 @@
 
 #define LAUNCHES_MIN  50
 #define LAUNCHES_MAX  8192
-#define SAMPLE_NS_MIN 5e6    /* of a replay */
+#define STREAM_MAX    512 /* without a graph: what the driver queues before a launch has to wait */
+#define SAMPLE_NS_MIN 5e6 /* of a replay */
 #define SAMPLE_NS_MAX 1.4e10 /* four times that is within the longest patience */
 #define SHORT_NS      3e6    /* of the first, short sample */
 #define SHORT_GIVE_UP 1.5    /* slower than the best by this factor: one short sample says enough */
@@ -53,7 +55,9 @@ double trial_floor_ns(const struct work *work)
     double by_flops = work->plan.flops / flops_s * 1e9;
     double by_bytes = work->plan.bytes / (double)dev->mem_bytes_per_us * 1e3;
     /* A problem so small that its slots stay in L2 may beat the memory. */
-    bool cold = work->scene && gk_scene_rotation_bytes(work->scene) >= 2 * (uint64_t)dev->l2_bytes;
+    bool warm = work->trial && work->trial->policy == GK_POLICY_WARM;
+    bool cold =
+        work->scene && !warm && gk_scene_rotation_bytes(work->scene) >= 2 * (uint64_t)dev->l2_bytes;
     return cold && by_bytes > by_flops ? by_bytes : by_flops;
 }
 
@@ -78,10 +82,15 @@ void trial_recording_drop(struct work *work, struct recording *recording)
         work->bench->device->ops->graph_free(work->bench->device, recording->graph);
         recording->graph = NULL;
     }
+    trial_stream_drop(recording);
+    recording->at = 0;
 }
 
 static uint32_t places(const struct work *work, bool twice)
 {
+    if (work->trial->policy == GK_POLICY_WARM) {
+        return 1;
+    }
     return gk_scene_slots(work->scene) * (twice ? 2 : 1);
 }
 
@@ -90,6 +99,11 @@ enum gk_status trial_record(struct work *work, uint32_t launches, bool twice, st
     struct gk_device *device = work->bench->device;
     uint32_t count = places(work, twice);
     trial_recording_drop(work, &work->recording);
+    work->recording.launches = launches;
+    work->recording.twice = twice;
+    if (work->trial->policy == GK_POLICY_EAGER) {
+        return trial_stream_prepare(work, count, err);
+    }
     enum gk_status status = device->ops->record_begin(device, err);
     if (status != GK_OK) {
         return status;
@@ -105,8 +119,6 @@ enum gk_status trial_record(struct work *work, uint32_t launches, bool twice, st
     if (status != GK_OK) {
         trial_recording_drop(work, &work->recording);
     }
-    work->recording.launches = launches;
-    work->recording.twice = twice;
     return status;
 }
 
@@ -119,7 +131,9 @@ enum gk_status trial_replay(struct work *work, double *ns_out, struct gk_err *er
     if (status == GK_OK) {
         /* One launch of a slow candidate is within patience, fifty of them are not. */
         trial_set_patience(work, work->estimate_ns * work->recording.launches);
-        status = device->ops->replay(device, work->recording.graph, report, err);
+        status = work->recording.ready
+                     ? trial_stream_run(work, report, err)
+                     : device->ops->replay(device, work->recording.graph, report, err);
     }
     if (status == GK_OK && !(report->ns > 0)) {
         status = gk_fail(err, GK_RANGE, "a replay of %g ns; more than 0 is allowed", report->ns);
@@ -149,6 +163,9 @@ uint32_t trial_whole_launches(const struct work *work, double estimate_ns, bool 
     if (estimate_ns * launches > SAMPLE_NS_MAX) {
         uint32_t most = (uint32_t)(SAMPLE_NS_MAX / estimate_ns);
         launches = most >= slots ? most / slots * slots : most > 0 ? most : 1;
+    }
+    if (work->trial->policy == GK_POLICY_EAGER && launches > STREAM_MAX) {
+        launches = STREAM_MAX >= slots ? STREAM_MAX / slots * slots : STREAM_MAX;
     }
     return launches;
 }
@@ -279,10 +296,11 @@ static enum gk_status sample_all(struct work *work, struct gk_measured *measured
 /* A few launches, which say whether more are worth while. *enough_out: they are not. */
 static enum gk_status short_sample(struct work *work, bool *enough_out, struct gk_err *err)
 {
-    uint32_t slots = gk_scene_slots(work->scene);
+    uint32_t slots = places(work, false);
     double best = work->trial->best_ns, ns = 0;
     double launches = work->estimate_ns > 0 ? SHORT_NS / work->estimate_ns : slots;
     uint32_t count = launches > slots ? slots : launches < 2 ? 2 : (uint32_t)launches;
+    count = count < 2 ? 2 : count; /* a single set is met by the second launch as it will be */
     count = work->estimate_ns * count > SAMPLE_NS_MAX ? 1 : count;
     enum gk_status status = trial_record(work, count, false, err);
     if (status == GK_OK && work->estimate_ns < SHORT_NS) {
@@ -314,7 +332,7 @@ static enum gk_status sample_whole(struct work *work, struct gk_err *err)
     struct gk_measured *measured = calloc(1, sizeof *measured);
     double ns = 0;
     bool twice = work->trial->sets == GK_TRIAL_SETS_TWICE;
-    bool fresh = !work->recording.graph || work->recording.launches < LAUNCHES_MIN ||
+    bool fresh = !trial_is_recorded(work) || work->recording.launches < LAUNCHES_MIN ||
                  work->recording.twice != twice;
     enum gk_status status = measured ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK && fresh) {
@@ -365,13 +383,14 @@ static enum gk_status measure(struct work *work, struct gk_err *err)
     if (status != GK_OK || trial_failed(work)) {
         return status;
     }
-    if (!work->recording.graph) {
+    if (!trial_is_recorded(work)) {
         status = short_sample(work, &enough, err);
     }
     if (status == GK_OK && !enough) {
         status = sample_whole(work, err);
     }
-    if (status == GK_OK && work->trial->sets == GK_TRIAL_SETS_COMPARE) {
+    if (status == GK_OK && work->trial->sets == GK_TRIAL_SETS_COMPARE &&
+        work->trial->policy != GK_POLICY_WARM) {
         status = trial_compare_twice(work, err);
     }
     if (status == GK_OK) {
@@ -412,7 +431,7 @@ enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err)
         work->vendor_choice = i;
         status = trial_issue(work, 0, err); /* loads its code */
         if (status == GK_OK) {
-            status = trial_record(work, gk_scene_slots(work->scene), false, err);
+            status = trial_record(work, places(work, false), false, err);
         }
         if (status == GK_OK) {
             status = trial_replay(work, &ns, err);

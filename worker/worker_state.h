@@ -15,6 +15,7 @@
 
 #include "core/link.h"
 #include "core/loop.h"
+#include "core/policy.h"
 #include "core/record.h"
 #include "kernels/render.h"
 #include "worker/compile_job.h"
@@ -97,6 +98,7 @@ struct lease {
     uint32_t device;
     int64_t input_set, compile_s, run_s;
     double best_ns; /* of the task when it was leased; 0: none */
+    enum gk_policy policy;
     char *op, *problem;
     struct bundle *bundle;
     enum lease_state state;

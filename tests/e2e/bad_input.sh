@@ -70,6 +70,8 @@ expect 2 "--budget" "budget" "$BIN/gktune" run gemm --device mock --shapes "$goo
 expect 2 "--budget" "zero budget" "$BIN/gktune" run gemm --device mock --shapes "$good" --budget 0
 expect 2 "--seed" "seed" "$BIN/gktune" run gemm --device mock --shapes "$good" --seed -1
 expect 2 "--strategy" "strategy" "$BIN/gktune" run gemm --device mock --shapes "$good" --strategy annealing
+expect 2 "cold-graph-pdl, warm, eager" "policy" "$BIN/gktune" run gemm --device mock --shapes "$good" --policy hot
+expect 2 "times of device mock" "policy of a model" "$BIN/gktune" run gemm --device mock --shapes "$good" --policy warm
 expect 2 "emu" "device" "$BIN/gktune" run gemm --device gpu --shapes "$good"
 expect 2 "sm_80" "target" "$BIN/gktune" run gemm --device emu:sm_10 --shapes "$good"
 expect 2 "'--shape'; did you mean '--shapes'" "near option" "$BIN/gktune" run gemm --shape "$good"

@@ -49,6 +49,49 @@ static void a_recording_runs_when_it_is_replayed(void **state)
     assert_int_equal(rig.fake->execs + rig.fake->graphs, 0);
 }
 
+/* Launches without a graph: nobody waits between them, and the events stand around all. */
+static void a_stream_of_launches(void **state)
+{
+    struct cuda_rig rig;
+    struct gk_device_report report = {0};
+    struct gk_device_graph *graph = NULL;
+    uint64_t address = 0;
+    unsigned char value = 10, out[4] = {0};
+    (void)state;
+    cuda_rig_open(&rig);
+    assert_ok(rig.ops->alloc(rig.device, "a", 4, 0, &address, &rig.err), rig.err);
+    struct gk_device_kernel *kernel = cuda_rig_find(&rig, "add1");
+    struct gk_device_launch launch = cuda_rig_launch(address, 4);
+    launch.pdl = true;
+    assert_status(rig.ops->stream_end(rig.device, &report, &rig.err), GK_USAGE, rig.err);
+    assert_ok(rig.ops->stream_begin(rig.device, &rig.err), rig.err);
+    assert_status(rig.ops->stream_begin(rig.device, &rig.err), GK_USAGE, rig.err);
+    assert_status(rig.ops->record_begin(rig.device, &rig.err), GK_USAGE, rig.err);
+    assert_status(rig.ops->record_end(rig.device, &graph, &rig.err), GK_USAGE, rig.err);
+    assert_status(rig.ops->read(rig.device, address, out, 4, &rig.err), GK_USAGE, rig.err);
+    assert_ok(rig.ops->fill(rig.device, address, 4, &value, 1, &rig.err), rig.err);
+    uint64_t calls = rig.fake->calls;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(rig.ops->launch(rig.device, kernel, &launch, &report, &rig.err), rig.err);
+        assert_true(report.ns == 0);
+    }
+    assert_int_equal(rig.fake->calls, calls + 3); /* the launches, and no event */
+    assert_false(rig.fake->launches[0].pdl);      /* behind a fill */
+    assert_true(rig.fake->launches[1].pdl && !rig.fake->launches[1].recorded);
+    assert_ok(rig.ops->stream_end(rig.device, &report, &rig.err), rig.err);
+    assert_true(report.ns > 2999 && report.ns < 3001);
+    assert_ok(rig.ops->read(rig.device, address, out, 4, &rig.err), rig.err);
+    assert_int_equal(out[3], 13);
+    /* What goes wrong is told at the end, and costs the device. */
+    assert_ok(rig.ops->stream_begin(rig.device, &rig.err), rig.err);
+    launch = cuda_rig_launch(address, 1);
+    (void)rig.ops->launch(rig.device, cuda_rig_find(&rig, "trap"), &launch, &report, &rig.err);
+    assert_status(rig.ops->stream_end(rig.device, &report, &rig.err), GK_TRIAL, rig.err);
+    assert_int_equal(report.failure, GK_FAILURE_TRAP);
+    assert_int_not_equal(rig.ops->health(rig.device, NULL), GK_OK);
+    cuda_rig_close(&rig);
+}
+
 static void a_recording_allows_nothing_else(void **state)
 {
     struct cuda_rig rig;
@@ -224,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recording_runs_when_it_is_replayed),
+        cmocka_unit_test(a_stream_of_launches),
         cmocka_unit_test(a_recording_allows_nothing_else),
         cmocka_unit_test(a_failed_launch_ends_the_recording),
         cmocka_unit_test(a_replay_fails_as_a_launch_does),

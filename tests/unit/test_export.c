@@ -211,6 +211,10 @@ static void test_nothing_to_export(void **state)
     struct gk_err err = {0};
     assert_int_equal(gk_export_data(data, catalog, &ask, NULL, &err), GK_NOT_FOUND);
     assert_non_null(strstr(err.text, "sm_90a"));
+    ask.arch = "emu-sm_90a"; /* has rows, of another policy */
+    ask.policy = "warm";
+    assert_int_equal(gk_export_data(data, catalog, &ask, NULL, &err), GK_NOT_FOUND);
+    assert_non_null(strstr(err.text, "policy warm"));
 }
 
 static void compile(const char *compiler, const char *standard, const char *language,

@@ -160,6 +160,54 @@ static void marks_go_with_the_pick(void **state)
     rig_close(&rig);
 }
 
+static const char *submit_as(struct rig *rig, const char *id, const char *arch, const char *policy)
+{
+    struct gk_json *body = rig_submit_body(rig, id, arch, 8, ONE);
+    assert_true(gk_json_set_string(body, "policy", policy));
+    return rig_request(rig, "submit", body);
+}
+
+/* A time of one policy is none of another: both are measured, both have a pick, a job shows its
+ * own. */
+static void policies_have_picks_of_their_own(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    int64_t cold = rig_submit(&rig, "a", "sm_90a", 8, ONE);
+    (void)work(&rig, false);
+    assert_string_equal(gk_json_get_string(pick_of(&rig, cold), "policy", ""), "cold-graph");
+    assert_string_equal(submit_as(&rig, "b", "sm_90a", "warm"), "OK");
+    int64_t warm = gk_json_get_int(rig.reply, "job", 0);
+    assert_int_not_equal(warm, cold);
+    const struct gk_json *lease = work(&rig, true);
+    assert_non_null(lease);
+    assert_string_equal(gk_json_get_string(lease, "policy", ""), "warm");
+    (void)work(&rig, false);
+    assert_string_equal(gk_json_get_string(pick_of(&rig, warm), "policy", ""), "warm");
+    assert_string_equal(gk_json_get_string(pick_of(&rig, cold), "policy", ""), "cold-graph");
+    (void)rig_job_state(&rig, warm);
+    const struct gk_json *rates = gk_json_get(rig.reply, "rates");
+    assert_int_equal(gk_json_get_int(rates, "duplicates", -1), 0);
+    assert_int_equal(rig_count(&rig, "best", "rows", 0), 2);
+    rig_close(&rig);
+}
+
+static void policies_are_refused_by_name(void **state)
+{
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, false);
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    assert_string_equal(submit_as(&rig, "a", "sm_90a", "hot"), "INPUT");
+    assert_non_null(strstr(gk_json_get_string(rig.reply, "text", ""), "eager"));
+    assert_string_equal(submit_as(&rig, "b", "emu-sm_90a", "warm"), "INPUT");
+    assert_non_null(strstr(gk_json_get_string(rig.reply, "text", ""), "modelled"));
+    assert_string_equal(submit_as(&rig, "c", "emu-sm_90a", "cold-graph"), "OK");
+    rig_close(&rig);
+}
+
 static void no_vendor_has_a_reason(void **state)
 {
     struct rig rig;
@@ -420,6 +468,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vendor_takes_part),
         cmocka_unit_test(marks_go_with_the_pick),
+        cmocka_unit_test(policies_have_picks_of_their_own),
+        cmocka_unit_test(policies_are_refused_by_name),
         cmocka_unit_test(no_vendor_has_a_reason),
         cmocka_unit_test(nobody_asks_a_vendor_without_need),
         cmocka_unit_test(regimes_are_never_paired),

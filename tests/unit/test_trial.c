@@ -25,6 +25,7 @@ static struct gk_trial_bench bench;
 static struct gk_hash keep; /* of the trials that run() makes */
 static bool keeps, measure_only;
 static enum gk_trial_sets sets;
+static enum gk_policy policy;
 static struct gk_catalog *added, *gemms;
 
 static void need(enum gk_status status, const struct gk_err *err)
@@ -137,6 +138,7 @@ static void run(const struct gk_catalog *catalog, const char *problem_text, cons
     trial.keep = keeps ? &keep : NULL;
     trial.measure_only = measure_only;
     trial.sets = sets;
+    trial.policy = policy;
     gk_record_init(record);
     need(gk_trial_run(&bench, &trial, record, &err), &err);
     for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
@@ -446,8 +448,10 @@ static struct {
         uint64_t address, bytes;
     } blocks[BLOCKS_MAX];
     uint64_t used, most;
-    uint32_t graphs; /* alive */
-    bool tight;      /* nothing is left while a recording is alive */
+    uint32_t graphs;            /* alive */
+    uint32_t streams, streamed; /* samples without a graph, and their launches */
+    bool tight;                 /* nothing is left while a recording is alive */
+    bool streaming;
     bool recording, impatient;
     double launch_ns; /* of every launch; 0: what the model says */
     uint32_t recorded;
@@ -464,6 +468,7 @@ static struct {
     double carried_ns;
     double jitter; /* of every third replay */
     uint32_t replays;
+    uint32_t pdl; /* launches that may overlap what is ahead of them */
 } pressed;
 
 static enum gk_status pressed_alloc(struct gk_device *dev, const char *name, uint64_t bytes,
@@ -527,7 +532,11 @@ static enum gk_status pressed_launch(struct gk_device *dev, struct gk_device_ker
                                      struct gk_device_report *report_out, struct gk_err *err)
 {
     enum gk_status status = pressed.real->launch(dev, kernel, launch, report_out, err);
-    if (pressed.recording) {
+    pressed.pdl += launch->pdl;
+    if (pressed.streaming) {
+        note_place(launch);
+        pressed.streamed++;
+    } else if (pressed.recording) {
         note_place(launch);
     } else if (status == GK_OK && pressed.launch_ns > 0) {
         wait_for(pressed.launch_ns, report_out);
@@ -587,6 +596,20 @@ static enum gk_status pressed_replay(struct gk_device *dev, struct gk_device_gra
     return status;
 }
 
+static enum gk_status pressed_stream_begin(struct gk_device *dev, struct gk_err *err)
+{
+    pressed.streaming = true;
+    pressed.streams++;
+    return pressed.real->stream_begin(dev, err);
+}
+
+static enum gk_status pressed_stream_end(struct gk_device *dev, struct gk_device_report *report_out,
+                                         struct gk_err *err)
+{
+    pressed.streaming = false;
+    return pressed.real->stream_end(dev, report_out, err);
+}
+
 static int press(void **state)
 {
     (void)state;
@@ -602,6 +625,8 @@ static int press(void **state)
     pressed.ops.graph_free = pressed_graph_free;
     pressed.ops.replay = pressed_replay;
     pressed.ops.patience = pressed_patience;
+    pressed.ops.stream_begin = pressed_stream_begin;
+    pressed.ops.stream_end = pressed_stream_end;
     gk_kept_clear(&bench);
     device->ops = &pressed.ops;
     return 0;
@@ -614,6 +639,7 @@ static int release_pressure(void **state)
     bench.scenes = scenes;
     keeps = measure_only = false;
     sets = GK_TRIAL_SETS_PLAIN;
+    policy = GK_POLICY_COLD_GRAPH;
     device->ops = pressed.real;
     return 0;
 }
@@ -784,6 +810,47 @@ static void no_room_for_twice_the_sets(void **state)
     gk_scenes_destroy(bench.scenes);
 }
 
+static double timed_by(enum gk_policy by, int64_t sets_wanted)
+{
+    struct gk_record record;
+    policy = by;
+    sets = GK_TRIAL_SETS_COMPARE;
+    pressed.pdl = pressed.most_places = pressed.place_count = 0;
+    run(added, "add{\"n\":1000}", "add_some{\"BLOCK\":32,\"BUG\":\"none\"}", 0, &record);
+    double ns = record.time_ns;
+    assert_int_equal(gk_json_get_int(record.environment, "sets", 0), sets_wanted);
+    assert_true((gk_json_get(record.environment, "twice_ratio") != NULL) == (by != GK_POLICY_WARM));
+    expect_done(&record, 2);
+    return ns;
+}
+
+/* Where the sets are, who launches, and whether a pipeline may begin in the one ahead of it. */
+static void policies(void **state)
+{
+    struct gk_launch_def *def =
+        &((struct gk_template *)(uintptr_t)gk_catalog_op(added, 0)->templates)[0].launches[0];
+    (void)state;
+    def->pdl = true;
+    double cold = timed_by(GK_POLICY_COLD_GRAPH, 4);
+    assert_int_equal(pressed.pdl, 0);
+    assert_int_equal(pressed.most_places, 8);
+    assert_int_equal(pressed.streams, 0);
+    (void)timed_by(GK_POLICY_COLD_GRAPH_PDL, 4);
+    assert_true(pressed.pdl >= 50);
+    (void)timed_by(GK_POLICY_WARM, 1);
+    assert_int_equal(pressed.pdl, 0);
+    assert_int_equal(pressed.most_places, 1);
+    assert_int_equal(pressed.streams, 0);
+    assert_int_equal(pressed.graphs, 0);
+    double eager = timed_by(GK_POLICY_EAGER, 4);
+    def->pdl = false;
+    assert_int_equal(pressed.pdl, 0);
+    assert_int_equal(pressed.most_places, 0); /* no recording at all */
+    assert_int_equal(pressed.place_count, 8);
+    assert_true(pressed.streams >= 3 && pressed.streamed >= 3 * 50);
+    assert_true(fabs(eager / cold - 1) < 1e-9); /* the model knows no host */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -811,6 +878,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(carried_data_is_found, press, release_pressure),
         cmocka_unit_test_setup_teardown(nothing_carried_no_mark, press, release_pressure),
         cmocka_unit_test_setup_teardown(no_room_for_twice_the_sets, press, release_pressure),
+        cmocka_unit_test_setup_teardown(policies, press, release_pressure),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     failed += cmocka_run_group_tests(on_device, set_up_scenes, tear_down);

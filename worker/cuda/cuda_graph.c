@@ -79,7 +79,7 @@ enum gk_status cuda_record_end(struct gk_device *base, struct gk_device_graph **
     struct cuda_device *device = cuda_of(base);
     enum cuda_record record = device->record;
     enum gk_status status = cuda_ready(device, "record", err);
-    if (record == CUDA_RECORD_NONE) {
+    if (record == CUDA_RECORD_NONE || record == CUDA_RECORD_STREAM) {
         return gk_fail(err, GK_USAGE, "record: no recording is open");
     }
     device->record = CUDA_RECORD_NONE;
@@ -136,6 +136,41 @@ void cuda_graph_free(struct gk_device *base, struct gk_device_graph *opaque)
         (void)device->driver->graph_exec_destroy(graph->exec); /* nothing to do about a failure */
     }
     free(graph);
+}
+
+/* ------------------------------------------------------------------ without a graph */
+
+enum gk_status cuda_stream_begin(struct gk_device *base, struct gk_err *err)
+{
+    struct cuda_device *device = cuda_of(base);
+    enum gk_status status = cuda_ready(device, "stream", err);
+    if (status == GK_OK && device->record != CUDA_RECORD_NONE) {
+        status = gk_fail(err, GK_USAGE, "stream: a recording or a stream is open already");
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    CUresult result = device->driver->event_record(device->begin, device->stream);
+    if (result != CUDA_SUCCESS) {
+        return cuda_result(device, result, "cuEventRecord", err, "a stream of launches");
+    }
+    device->record = CUDA_RECORD_STREAM;
+    device->after_kernel = false;
+    return GK_OK;
+}
+
+enum gk_status cuda_stream_end(struct gk_device *base, struct gk_device_report *report_out,
+                               struct gk_err *err)
+{
+    struct cuda_device *device = cuda_of(base);
+    if (device->record != CUDA_RECORD_STREAM) {
+        return gk_fail(err, GK_USAGE, "stream: none is open");
+    }
+    device->record = CUDA_RECORD_NONE;
+    enum gk_status status = cuda_ready(device, "stream", err);
+    return status == GK_OK
+               ? cuda_report(device, cuda_wait_end(device), "a stream of launches", report_out, err)
+               : status;
 }
 
 /* ------------------------------------------------------------------ for the vendor's library */

@@ -40,7 +40,13 @@ struct cuda_device {
     uint32_t block_count, block_room;
     uint64_t used_bytes;
 
-    enum cuda_record { CUDA_RECORD_NONE, CUDA_RECORD_OPEN, CUDA_RECORD_FAILED } record;
+    /* STREAM: no graph, but nobody waits for a launch either. */
+    enum cuda_record {
+        CUDA_RECORD_NONE,
+        CUDA_RECORD_OPEN,
+        CUDA_RECORD_FAILED,
+        CUDA_RECORD_STREAM
+    } record;
     bool after_kernel; /* the piece recorded last is a kernel: the next may overlap it */
     struct gk_err record_err;
     bool has_l2_share; /* part of the L2 was set aside for windows that persist */
@@ -131,6 +137,9 @@ enum gk_status cuda_record_end(struct gk_device *base, struct gk_device_graph **
 enum gk_status cuda_replay(struct gk_device *base, struct gk_device_graph *graph,
                            struct gk_device_report *report_out, struct gk_err *err);
 void cuda_graph_free(struct gk_device *base, struct gk_device_graph *graph);
+enum gk_status cuda_stream_begin(struct gk_device *base, struct gk_err *err);
+enum gk_status cuda_stream_end(struct gk_device *base, struct gk_device_report *report_out,
+                               struct gk_err *err);
 /* Ends an open recording because a piece of it failed; record_end then fails with err's text.
  * Nothing where no recording is open. */
 void cuda_record_fail(struct cuda_device *device, const struct gk_err *err);

@@ -190,7 +190,8 @@ static enum gk_status set_attributes(struct cuda_device *device,
         attributes[count++].value.cooperative = 1;
     }
     /* With no kernel ahead there is nothing that the start could overlap. */
-    if (launch->pdl && device->record == CUDA_RECORD_OPEN && device->after_kernel) {
+    bool follows = device->record == CUDA_RECORD_OPEN || device->record == CUDA_RECORD_STREAM;
+    if (launch->pdl && follows && device->after_kernel) {
         attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attributes[count++].value.programmaticStreamSerializationAllowed = 1;
     }
@@ -276,7 +277,11 @@ enum gk_status cuda_launch(struct gk_device *base, struct gk_device_kernel *opaq
     struct cuda_kernel *kernel = (struct cuda_kernel *)opaque;
     struct gk_err own = {0};
     char what[512];
-    describe(kernel, launch, what);
+    if (device->record == CUDA_RECORD_STREAM) { /* where every microsecond counts */
+        (void)snprintf(what, sizeof what, "kernel %s", kernel->name);
+    } else {
+        describe(kernel, launch, what);
+    }
     enum gk_status status = cuda_ready(device, "launch", &own);
     if (status == GK_OK && device->record == CUDA_RECORD_FAILED) {
         status = gk_fail(&own, GK_USAGE, "launch: the recording has failed: %s",
@@ -292,7 +297,7 @@ enum gk_status cuda_launch(struct gk_device *base, struct gk_device_kernel *opaq
         }
         return status;
     }
-    if (device->record == CUDA_RECORD_OPEN) {
+    if (device->record != CUDA_RECORD_NONE) {
         device->after_kernel = true;
         memset(report_out, 0, sizeof *report_out);
         return GK_OK;

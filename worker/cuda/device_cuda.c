@@ -118,6 +118,8 @@ static const struct gk_device_ops cuda_ops = {
     .record_end = cuda_record_end,
     .replay = cuda_replay,
     .graph_free = cuda_graph_free,
+    .stream_begin = cuda_stream_begin,
+    .stream_end = cuda_stream_end,
     .vitals = cuda_vitals,
     .close = cuda_close,
 };
