@@ -22,7 +22,8 @@
 
 /* s: 512 words; full: counted by copies; two: a second barrier, for 256 arrivals. */
 #define HEAD                                                                                       \
-    "#include <gk/hopper.cuh>\n#include <gk/tma.cuh>\n#include <gk/wgmma.cuh>\n"                   \
+    "#include <gk/cluster.cuh>\n#include <gk/hopper.cuh>\n#include <gk/tma.cuh>\n#include "        \
+    "<gk/wgmma.cuh>\n"                                                                             \
     "using namespace gk;\n#define T (threadIdx.x)\n"                                               \
     "#define LOAD(word, from, words) (full.arrive_expect_bytes((words) * 4), \\\n"                 \
     "  bulk_load(ptx::shared_address(s + (word)), (from), (words) * 4, full))\n"                   \
@@ -156,6 +157,20 @@ static const struct kernel KERNELS[] = {
      "out[T] = 0; s[T] = __float_as_uint(1.0f); fence_async(); __syncthreads();\n"
      "if (T < 2) { bulk_reduce_add_f32((float *)out, ptx::shared_address(s), 1024);\n"
      " commit_stores(); wait_for_store_reads<0>(); } __syncthreads(); out[256 + T] = out[T];",
+     GK_EMU_FAULT_RACE, false, true},
+    {"sent from shared memory to shared memory",
+     "s[T] = in[T]; fence_async_shared(); __syncthreads();\n"
+     "if (T == 0) { full.arrive_expect_bytes(1024);\n"
+     " bulk_send(cluster_address(ptx::shared_address(s + 256), 0), ptx::shared_address(s), 1024,\n"
+     "  cluster_address(full.address(), 0)); }\n"
+     "full.wait(0); out[T] = s[256 + T]; s[T] = 5;",
+     GK_EMU_FAULT_NONE, false, false},
+    {"sent, and the source is written before it has gone",
+     "s[T] = in[T]; fence_async_shared(); __syncthreads();\n"
+     "if (T == 0) { full.arrive_expect_bytes(1024);\n"
+     " bulk_send(cluster_address(ptx::shared_address(s + 256), 0), ptx::shared_address(s), 1024,\n"
+     "  cluster_address(full.address(), 0)); }\n"
+     "__syncthreads(); s[T] = 5; full.wait(0); out[T] = s[256 + T];",
      GK_EMU_FAULT_RACE, false, true},
     {"registers move",
      "if (T < 128) release_registers<24>(); else acquire_registers<232>(); out[T] = T;",

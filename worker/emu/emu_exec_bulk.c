@@ -359,8 +359,39 @@ static int move_run(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_
     return EMU_NEXT;
 }
 
+/* From shared memory of one block to that of another, up to 16 bytes at a time. */
+static int move_sent(struct bulk *bulk, uint32_t from, uint32_t to, uint32_t bytes)
+{
+    struct bulk source = *bulk;
+
+    source.block = bulk->warp->block;
+    for (uint32_t at = 0; at < bytes; at += BULK_ALIGN) {
+        const uint8_t *f = shared_at(&source, from + at, BULK_ALIGN, false);
+        uint8_t *t = f ? shared_at(bulk, to + at, BULK_ALIGN, true) : NULL;
+
+        if (!t) {
+            return EMU_STOP;
+        }
+        if (bulk->flight) {
+            memcpy(t, f, BULK_ALIGN);
+            emu_bits_set(bulk->block->shared_written, to + at, BULK_ALIGN);
+        } else if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, source.block, from + at,
+                                   BULK_ALIGN, EMU_ASYNC_READ, bulk->block, bulk->agent,
+                                   bulk->tick) != EMU_NEXT ||
+                   emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, to + at,
+                                   BULK_ALIGN, EMU_ASYNC_WRITE, bulk->block, bulk->agent,
+                                   bulk->tick) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
 static int walk(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t bytes)
 {
+    if (what->sent) {
+        return move_sent(bulk, (uint32_t)what->global, what->shared, bytes);
+    }
     return what->box ? move_box(bulk, &what->map, what->at, what->shared)
                      : move_run(bulk, what->global, what->shared, bytes);
 }
@@ -520,6 +551,34 @@ static int check_run(struct bulk *bulk, uint64_t global, uint64_t shared, uint32
     return EMU_NEXT;
 }
 
+/* Operands: to, from, bytes, barrier: the first and the last lie in one block of the cluster. */
+static int bulk_send(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
+        uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
+        uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
+        uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
+        uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane];
+        struct emu_flight_bulk what = {
+            .sent = true, .global = from & EMU_CTA_MASK, .shared = (uint32_t)(to & EMU_CTA_MASK)};
+        struct emu_block *there = emu_block_find(warp, to);
+
+        if (!there || emu_block_find(warp, counts) != there) {
+            return emu_fault(
+                warp, insn, bulk.lane, GK_EMU_FAULT_BAD_OPERAND, to,
+                "a copy to shared address 0x%llx that counts on an mbarrier at 0x%llx: "
+                "both lie in one block of the cluster, which has not ended",
+                (unsigned long long)to, (unsigned long long)counts);
+        }
+        if (check_run(&bulk, from, to, bytes) != EMU_NEXT ||
+            start_load(&bulk, there, counts, &what, bytes) != EMU_NEXT) {
+            return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
 /* Operands: to, from, bytes, barrier, blocks or policy. */
 static int bulk_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
@@ -651,6 +710,8 @@ static int no_effect(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 static const struct ptx_row ROWS[] = {
     {"cp.async.bulk.tensor" DIMS IN "{.tile}" TX, "A T A Sx? Sx?", tensor_load, MEM, 0},
     {"cp.async.bulk" IN TX, "A A Sw A Sx? Sx?", bulk_load, MEM, 0},
+    {"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", "A A Sw A",
+     bulk_send, MEM, 0},
     {"cp.async.bulk.tensor" DIMS ".global.shared::cta{.tile}.bulk_group{.L2::cache_hint}",
      "T A Sd?", tensor_store, MEM, 0},
     {"cp.reduce.async.bulk.tensor" DIMS

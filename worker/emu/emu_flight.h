@@ -51,6 +51,7 @@ struct emu_flight_lanes {
 /* A box of a tensor map, or a run of bytes. */
 struct emu_flight_bulk {
     bool box;
+    bool sent; /* from shared memory of the block that started it, where `global` is an offset */
     struct emu_map map;
     int32_t at[5]; /* coordinates of a box */
     uint64_t global;
