@@ -70,7 +70,8 @@ static void columns_of_a_gpu_appear_where_somebody_fills_them(void **state)
         .tasks = parse(task),
         .picks = parse("[{\"problem\":\"gemm{\\\"K\\\":1}\",\"arch\":\"sm_90a\",\"gpu\":"
                        "\"h200-132sm\",\"kind\":\"tuned\",\"time_ns\":1000.0,\"regime\":"
-                       "\"sustained\",\"vendor\":{\"template\":\"v\",\"reason\":\"none here\"}}]")};
+                       "\"sustained\",\"marks\":[\"near_floor\",\"l2_carried\"],\"vendor\":{"
+                       "\"template\":\"v\",\"reason\":\"none here\"}}]")};
     gk_winners_rates(&winners, &out);
     assert_non_null(strstr(gk_buf_text(&out), "40 new in 4.0 s (10.00/s), 2 failed, 7 known"));
     assert_non_null(strstr(gk_buf_text(&out), "42 cold, 0 from the cache"));
@@ -82,6 +83,7 @@ static void columns_of_a_gpu_appear_where_somebody_fills_them(void **state)
     assert_non_null(strstr(gk_buf_text(&out), "x of vendor"));
     assert_non_null(strstr(gk_buf_text(&out), "no vendor time: none here"));
     assert_non_null(strstr(gk_buf_text(&out), "sustained"));
+    assert_non_null(strstr(gk_buf_text(&out), "near_floor, l2_carried"));
     assert_null(strstr(gk_buf_text(&out), "modelled"));
     gk_json_free(winners.picks);
     winners.picks = parse("[]");
@@ -89,6 +91,7 @@ static void columns_of_a_gpu_appear_where_somebody_fills_them(void **state)
     gk_winners_table(&cli, &winners, &out);
     assert_null(strstr(gk_buf_text(&out), "x of vendor"));
     assert_null(strstr(gk_buf_text(&out), "regime"));
+    assert_null(strstr(gk_buf_text(&out), "marks"));
     gk_winners_fini(&winners);
     gk_buf_fini(&out);
 }
