@@ -1,4 +1,4 @@
-// case: target=80 block=64 out=2048
+// case: target=80 block=64 out=2304
 // Forms that templates are compiled to: signed arithmetic and comparisons, wide and narrow accesses
 // with every hint, parameters of calls.
 #define SIGNED3(I, X, Y)                                                                           \
@@ -84,6 +84,15 @@ extern "C" __global__ void k(const unsigned *in, unsigned *out)
     o[64 * place++] = v.x ^ v.y * 3 ^ v.z * 5 ^ v.w * 7;
     o[64 * place++] = __float_as_uint(f);
     o[64 * place++] = s[128 + t / 2];
+    asm("mul.wide.u16 %0, %1, %2;" : "=r"(r) : "h"(h), "h"((unsigned short)(a >> 5)));
+    out[32 * 64 + t] = r;
+    asm("{\n.reg .pred p;\nsetp.ge.u32 p, %1, %2;\nselp.b64 %0, %3, %4, p;\n}"
+        : "=l"(l)
+        : "r"(a), "r"(b), "l"(wide), "l"((long long)t));
+    out[33 * 64 + t] = (unsigned)(l >> 3);
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(in + t + 77) : "memory");
+    out[34 * 64 + t] = r;
+    out[35 * 64 + t] = t;
     asm volatile("membar.gl;" : : : "memory");
     // 29 planes of 64 words so far; the last three take what wide and narrow stores leave.
     unsigned *rest = out + 29 * 64;

@@ -8,3 +8,5 @@ gk_test(test_emu_broken SOURCES template_cases.c template_rig.c wgmma_rig.c emu_
   LIBS gk_emu gk_core gk_dep_cuda m LABEL emu TIMEOUT 1200)
 gk_test(test_emu_seeds SOURCES template_cases.c template_rig.c wgmma_rig.c emu_for_tests.c nvrtc_for_tests.c
   LIBS gk_emu gk_core gk_dep_cuda m LABEL emu TIMEOUT 1800)
+gk_test(test_emu_proven SOURCES template_cases.c template_rig.c wgmma_rig.c emu_for_tests.c nvrtc_for_tests.c
+  LIBS gk_emu gk_core gk_dep_cuda m LABEL emu TIMEOUT 600)

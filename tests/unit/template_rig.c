@@ -130,6 +130,25 @@ static char *source_of(const char *name, const char *overlay)
     return text;
 }
 
+/* Whether the defines of a case give a value to what "-DGK_NAME=value" does. */
+static bool is_set(const char *defines, const char *option)
+{
+    char name[OPTION_SIZE];
+    const char *at = defines;
+
+    if (strncmp(option, "-DGK_", 5) != 0) {
+        return false;
+    }
+    (void)snprintf(name, sizeof(name), "%.*s=", (int)strcspn(option + 5, "="), option + 5);
+    while ((at = strstr(at, name)) != NULL) {
+        if (at == defines || at[-1] == ' ') {
+            return true;
+        }
+        at++;
+    }
+    return false;
+}
+
 char *template_compile(const struct template_case *one, uint32_t launch, const char *overlay)
 {
     char stored[OPTIONS_MAX][OPTION_SIZE], name[80], folder[2][600];
@@ -152,7 +171,9 @@ char *template_compile(const struct template_case *one, uint32_t launch, const c
         options[count++] = folder[1];
     }
     for (size_t i = 0; i < GK_ARRAY_COUNT(COMMON); i++) {
-        options[count++] = COMMON[i];
+        if (launch || !is_set(one->defines, COMMON[i])) {
+            options[count++] = COMMON[i];
+        }
     }
     for (; *at && own < OPTIONS_MAX - 1; at += strcspn(at, " "), at += strspn(at, " ")) {
         (void)snprintf(stored[own], OPTION_SIZE, "-DGK_%.*s", (int)strcspn(at, " "), at);
