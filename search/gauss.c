@@ -11,8 +11,6 @@
 #define NOISE_MIN    1e-4
 #define SCALE_SPREAD 1.2 /* of the prior of each scale's logarithm */
 #define NOISE_SPREAD 1.5
-#define ROUGH_USUAL  0.5 /* near good configs times are rougher than over the whole space */
-#define ROUGH_SPREAD 1.5
 #define STEP_SCALES  0.8 /* of one try of the fit, in logarithms */
 #define STEP_ALL     0.7
 
@@ -61,7 +59,6 @@ void gauss_digits(const struct gauss_axes *axes, const uint8_t *digits, uint8_t 
 
 static void fill_tables(struct gauss *gauss, const struct gauss_scales *scales)
 {
-    gauss->smooth = (float)(1 / (1 + scales->rough));
     const struct gauss_axes *axes = &gauss->axes;
     for (uint32_t i = 0; i < axes->count; i++) {
         float *pair = gauss->tables + 2 * (size_t)gauss->offset[i];
@@ -87,8 +84,8 @@ double gauss_likeness(const struct gauss *gauss, const struct gauss_point *a,
         square += pair[0];
         jump += pair[1];
     }
-    float r = sqrtf(5 * square);
-    return (double)((1 + gauss->smooth * (r + r * r / 3)) * expf(-r - jump));
+    float r = sqrtf(5 * square); /* Matern 5/2: rough enough for times, smooth enough to lead */
+    return (double)((1 + r + r * r / 3) * expf(-r - jump));
 }
 
 double gauss_kernel(const struct gauss *gauss, const struct gauss_point *a,
@@ -115,7 +112,6 @@ enum gk_status gauss_init(struct gauss *gauss, const struct gk_tree *tree, struc
         gauss->scales.jump[i] = JUMP_USUAL;
     }
     gauss->scales.noise = NOISE_USUAL;
-    gauss->scales.rough = ROUGH_USUAL;
     gauss->tables = calloc((size_t)pairs + 1, 2 * sizeof gauss->tables[0]);
     if (!gauss->tables) {
         return gk_fail(err, GK_NOMEM, "no memory for a model of %s", tree->template_name);
@@ -274,8 +270,7 @@ static double merit(struct gauss *gauss, const struct gauss_scales *scales,
         squares += x[i] * x[i];
         logs += log(row[i]);
     }
-    prior = log_ratio(scales->noise, NOISE_USUAL, NOISE_SPREAD) +
-            log_ratio(scales->rough, ROUGH_USUAL, ROUGH_SPREAD);
+    prior = log_ratio(scales->noise, NOISE_USUAL, NOISE_SPREAD);
     for (uint32_t i = 0; i < gauss->axes.count; i++) {
         prior += log_ratio(scales->reach[i], REACH_USUAL, SCALE_SPREAD) +
                  log_ratio(scales->jump[i], JUMP_USUAL, SCALE_SPREAD);
@@ -306,11 +301,10 @@ static struct gauss_scales propose(const struct gauss *gauss, uint32_t number, s
         return scales;
     }
     for (uint64_t moves = 1 + gk_prng_below(prng, 3); moves > 0; moves--) {
-        uint64_t which = gk_prng_below(prng, 2 * axes + 2);
-        double *scale = which < axes        ? &scales.reach[which]
-                        : which < 2 * axes  ? &scales.jump[which - axes]
-                        : which == 2 * axes ? &scales.noise
-                                            : &scales.rough;
+        uint64_t which = gk_prng_below(prng, 2 * axes + 1);
+        double *scale = which < axes       ? &scales.reach[which]
+                        : which < 2 * axes ? &scales.jump[which - axes]
+                                           : &scales.noise;
         *scale *= exp(STEP_SCALES * draw_normal(prng));
     }
     scales.noise = fmax(scales.noise, NOISE_MIN);

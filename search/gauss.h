@@ -37,14 +37,12 @@ struct gauss_scales {
     double reach[GK_PARAMS_MAX]; /* by axis: unlikeness per length, squared and summed */
     double jump[GK_PARAMS_MAX];  /* by axis: unlikeness of two different values */
     double noise;                /* variance of one whole measurement; that of the process is 1 */
-    double rough;                /* parts of a rough process to one of a smooth one */
 };
 
 struct gauss {
     struct gauss_axes axes;
     struct gauss_scales scales;
-    float smooth;  /* share of the smooth one: 1 is Matern 5/2, 0 Ornstein and Uhlenbeck's */
-    float *tables; /* per axis values x values pairs {squared distance, jump} */
+    float *tables;                  /* per axis values x values pairs {squared distance, jump} */
     uint32_t offset[GK_PARAMS_MAX]; /* of each axis, in pairs */
     double *upper;                  /* U of K = U'U: `stride` a row */
     double *work;                   /* as large: the fit's matrix */

@@ -112,7 +112,7 @@ static void likeness_block(const struct gauss *gauss, const struct gauss_point *
     }
     for (uint32_t i = 0; i < BLOCK; i++) {
         float r = sqrtf(5 * square[i]);
-        likeness[i] = (1 + gauss->smooth * (r + r * r / 3)) * falling_exp(r + jump[i]);
+        likeness[i] = (1 + r + r * r / 3) * falling_exp(r + jump[i]);
     }
 }
 

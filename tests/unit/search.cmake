@@ -1,6 +1,6 @@
 add_library(gk_sample_space STATIC ${CMAKE_SOURCE_DIR}/tests/support/sample_space.c)
 target_link_libraries(gk_sample_space PUBLIC gk_search)
 gk_test(test_space LIBS gk_sample_space)
-gk_test(test_strategy LIBS gk_sample_space)
+gk_test(test_strategy LIBS gk_sample_space TIMEOUT 300)
 gk_test(test_model LIBS gk_sample_space)
 gk_test(test_judge LIBS gk_search)
