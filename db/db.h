@@ -140,8 +140,8 @@ enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json *
 enum gk_status gk_db_pick_put(struct gk_db *db, const struct gk_json *pick, struct gk_err *err);
 enum gk_status gk_db_pick_get(struct gk_db *db, int64_t problem, const char *arch, const char *gpu,
                               const char *policy, struct gk_json **pick_out, struct gk_err *err);
-/* Configs picked for problems of the op: [{canonical config}], those on this gpu and arch first, then
- * those on this arch, then others; newest first. */
+/* Configs picked for problems of the op: [{canonical config}], those on this gpu and arch first,
+ * then those on this arch, then others; newest first. */
 enum gk_status gk_db_pick_neighbours(struct gk_db *db, const char *op, const char *arch,
                                      const char *gpu, const char *policy, int64_t limit,
                                      struct gk_json **rows_out, struct gk_err *err);

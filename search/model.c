@@ -11,7 +11,7 @@
 #define MANY          448 /* results from which a search is long: smaller steps, quicker asks */
 #define MANY_POINTS   176 /* then: points at most */
 #define MANY_KEEP     96
-#define ROOM          24 /* free behind the next ask after a rebuild, or there would be one each ask */
+#define ROOM          24  /* free behind the next ask after a rebuild: or each ask would need one */
 #define KEEP_BEST     64  /* the best of those, the others at random */
 #define PENDING_MAX   48  /* points on their way that outlive a rebuild, the newest */
 #define FIT_POINTS    128 /* the scales are fitted on so many; the cost grows with the cube */

@@ -4,7 +4,7 @@
  *
  * A model is told every result of its tree and keeps the points that matter in a Gaussian process
  * (gauss.h): all of them up to some hundred, then the best and a random part of the others. It
- * keeps candidates in view (pool.h), brings new ones in with each ask, and ranks them by expected
+ * keeps candidates in view (candidates.h), brings new ones in with each ask, and ranks them by expected
  * improvement, chance to work at all, and cost. A config that is on its way counts as measured at
  * what is believed of it, so that a batch does not crowd around one place.
  *
@@ -14,7 +14,7 @@
 #ifndef GK_SEARCH_MODEL_H
 #define GK_SEARCH_MODEL_H
 
-#include "search/pool.h"
+#include "search/candidates.h"
 #include "search/strategy_base.h"
 
 #define MODEL_POOL_MAX   1024 /* candidates in view, of all trees together */

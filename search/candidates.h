@@ -7,8 +7,8 @@
  * candidates and not a new solution: an ask stays below 10 ms whatever the space. Rows lie side by
  * side over the candidates, for the sake of vector units. Fixed memory: about 1.1 KB a candidate.
  */
-#ifndef GK_SEARCH_POOL_H
-#define GK_SEARCH_POOL_H
+#ifndef GK_SEARCH_CANDIDATES_H
+#define GK_SEARCH_CANDIDATES_H
 
 #include "search/gauss.h"
 

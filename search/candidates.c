@@ -1,5 +1,5 @@
-/* The candidates of a model. See pool.h. */
-#include "search/pool.h"
+/* The candidates of a model. See candidates.h. */
+#include "search/candidates.h"
 
 #include <math.h>
 #include <stdlib.h>
