@@ -4,9 +4,9 @@
  *
  * A model is told every result of its tree and keeps the points that matter in a Gaussian process
  * (gauss.h): all of them up to some hundred, then the best and a random part of the others. It
- * keeps candidates in view (candidates.h), brings new ones in with each ask, and ranks them by expected
- * improvement, chance to work at all, and cost. A config that is on its way counts as measured at
- * what is believed of it, so that a batch does not crowd around one place.
+ * keeps candidates in view (candidates.h), brings new ones in with each ask, and ranks them by
+ * expected improvement, chance to work at all, and cost. A config that is on its way counts as
+ * measured at what is believed of it, so that a batch does not crowd around one place.
  *
  * A time of one sample counts less than a whole measurement: it enters with more noise, and what is
  * believed of it and not what was told makes it a centre or the best.
