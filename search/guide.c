@@ -10,6 +10,7 @@
 #define STARTS_SHARE 4  /* all trees' starts take at most one trial in so many of the budget */
 #define POOL_MIN     64
 #define COST_POWER   0.25 /* a config that costs twice as much must promise a fifth more */
+#define COST_SECONDS 0.5  /* and this, 1.4 times as much, where the budget is seconds */
 #define BEST_MAX     16
 
 enum gk_status guide_init(struct guide *guide, struct gk_strategy *base, struct gk_err *err)
@@ -27,7 +28,8 @@ enum gk_status guide_init(struct guide *guide, struct gk_strategy *base, struct 
     uint64_t starts = base->budget ? base->budget / trees / STARTS_SHARE : STARTS_USUAL;
     starts = starts < STARTS_MIN ? STARTS_MIN : starts;
     guide->starts = (uint32_t)(starts < STARTS_USUAL ? starts : STARTS_USUAL);
-    guide->aim = (struct model_aim){.best_log = INFINITY, .cost_power = COST_POWER};
+    guide->aim = (struct model_aim){.best_log = INFINITY,
+                                    .cost_power = base->budget_ns > 0 ? COST_SECONDS : COST_POWER};
     uint32_t pool = MODEL_POOL_MAX / trees;
     for (uint32_t i = 0; i < guide->tree_count; i++) {
         uint32_t first, count;

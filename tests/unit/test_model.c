@@ -239,6 +239,41 @@ static void failures_are_learnt(void **state)
     close_scene(&scene);
 }
 
+/* Of two configs that promise the same, the one that costs less is next, if cost counts at all. */
+static void cost_decides_between_equals(void **state)
+{
+    (void)state;
+    for (int power = 0; power < 2; power++) {
+        struct scene scene;
+        uint32_t cheap = 0;
+        open_scene(&scene, NULL, 0);
+        for (uint32_t i = 0; i < gk_space_count(scene.space); i += 4) {
+            uint8_t digits[GK_PARAMS_MAX];
+            gk_space_digits(scene.space, i, digits);
+            struct gk_tell tell = {.index = i,
+                                   .ok = true,
+                                   .time_ns = truth(&scene, i),
+                                   .cost_ns = digits[2] == 2 ? 1e8 : 1e10};
+            (void)strategy_take(&scene.strategy, i);
+            model_tell(scene.model, &tell);
+        }
+        struct model_aim aim = {.best_log = model_learn(scene.model, 6), .cost_power = power};
+        assert_int_equal(model_prepare(scene.model, 6, &aim, NULL), GK_OK);
+        for (uint32_t i = 0; i < 6; i++) {
+            uint8_t digits[GK_PARAMS_MAX];
+            uint32_t index;
+            double score;
+            assert_true(model_pick(scene.model, &aim, &index, &score));
+            gk_space_digits(scene.space, index, digits);
+            cheap += digits[2] == 2;
+            (void)strategy_take(&scene.strategy, index);
+            model_expect(scene.model, index);
+        }
+        assert_true(power ? cheap >= 4 : cheap <= 3);
+        close_scene(&scene);
+    }
+}
+
 /* A lucky sample is no best config; a whole measurement of the same time is. */
 static void one_sample_is_doubted(void **state)
 {
@@ -313,6 +348,7 @@ int main(void)
         cmocka_unit_test(steps_equal_solutions),
         cmocka_unit_test(the_pick_is_near_the_optimum),
         cmocka_unit_test(failures_are_learnt),
+        cmocka_unit_test(cost_decides_between_equals),
         cmocka_unit_test(one_sample_is_doubted),
         cmocka_unit_test(the_best_is_never_lost),
     };
