@@ -1,5 +1,5 @@
 // case: target=80 block=128 out=640
-// differs: ulps=2 abs=1e-6 the hardware has tables of its own, the emulated device the exact value
+// differs: ulps=2 abs=1e-6 the hardware has tables, the emulated device the exact value
 // Approximate functions of fp32: powers of two, reciprocals, roots, logarithms, sines.
 #include <gk/activation.cuh>
 extern "C" __global__ void k(const unsigned *in, unsigned *out)

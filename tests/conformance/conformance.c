@@ -31,13 +31,14 @@
 #include "worker/compiler.h"
 #include "worker/device.h"
 
-#define IN_WORDS    16384u
-#define OUT_MAX     4096u
-#define CASES_MAX   256u
-#define HEADERS_MAX 64u
-#define SOURCE_MAX  (256u << 10)
-#define TABLE_MAX   (256u << 10)
-#define LINE_MAX_   (OUT_MAX * 8u + 4096u)
+#define IN_WORDS       16384u
+#define OUT_MAX        4096u
+#define CASES_MAX      256u
+#define HEADERS_MAX    64u
+#define SOURCE_MAX     (256u << 10)
+#define TABLE_TEXT_MAX 120 /* of an outcome; what is longer are paths of this machine */
+#define TABLE_MAX      (256u << 10)
+#define LINE_MAX_      (OUT_MAX * 8u + 4096u)
 
 struct options {
     const char *device, *cases, *include, *out, *against, *table, *same_table;
@@ -333,8 +334,8 @@ static void say(struct bench *bench, const struct test_case *one, const char *ou
                 const char *more)
 {
     (void)printf("%-20s %s%s%s\n", one->name, outcome, *more ? ": " : "", more);
-    gk_buf_printf(&bench->rows, "| `%s` | %s | %u | %s%s%s |\n", one->name, one->about,
-                  one->out_words, outcome, *more ? ": " : "", more);
+    gk_buf_printf(&bench->rows, "| `%s` | %s | %u | %s%s%.*s |\n", one->name, one->about,
+                  one->out_words, outcome, *more ? ": " : "", TABLE_TEXT_MAX, more);
 }
 
 /* The words of this case in the other file; false if they are not there. */

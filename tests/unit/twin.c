@@ -98,6 +98,9 @@ static void read_line(struct twin *twin, const char *line, uint32_t number)
                        line + 10);
         twin->somewhere = strstr(line, " somewhere") != NULL;
     }
+    if (strncmp(line, "// open: ", 9) == 0) {
+        (void)snprintf(twin->open, sizeof(twin->open), "%.199s", line + 9);
+    }
     if (strstr(line, "// (1)")) {
         twin->marks[0] = number;
     } else if (strstr(line, "// (2)")) {

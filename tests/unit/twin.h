@@ -5,6 +5,7 @@
  *   // twin: target=sm_90a grid=4 block=64 cluster=2 smem=0 out=256 work=16 launches=1 big=0
  *   // map: in|out TYPE dims=a,b box=c,d [swizzle=128] [offset=BYTES]
  *   // wants: RACE|PENDING [somewhere]
+ *   // open: what the emulated device cannot do yet; such a file is named, not run
  * and holds k(const unsigned *in, unsigned *out, unsigned *work, map ...). `in` are 4096 mixed
  * words, `out` words that nobody wrote, all of which a right kernel writes; `work` words of zero;
  * with big, bytes that nobody wrote take the place of work. The launch is repeated on what the one
@@ -32,6 +33,7 @@ struct twin {
     uint64_t big_bytes;
     char wants[80]; /* "RACE|PENDING"; empty: a right kernel */
     bool somewhere;
+    char open[200];    /* empty: it is run */
     uint32_t marks[2]; /* lines, 1-based; 0: not marked */
     struct gk_emu_map maps[TWIN_MAPS_MAX];
     bool map_of_out[TWIN_MAPS_MAX];
