@@ -28,6 +28,9 @@
 #include "worker/emu/emu_access.h"
 #include "worker/emu/emu_narrow.h"
 
+/* Vectors go in and out of static inline functions alone: no ABI lies between. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+
 #define EMU_DOT_DEPTH 32     /* products of one instruction, at most */
 #define EMU_DOT_ZERO  (-400) /* exponent of zero: below all others, their sums too */
 #define EMU_DOT_WILD  512    /* above all others: infinities and NaN */

@@ -244,11 +244,10 @@ static uint32_t swizzled(const struct emu_map *map, uint32_t address)
 
 static int fill_piece(struct bulk *bulk, const struct emu_map *map, uint32_t shared, uint32_t bytes)
 {
+    /* Of whatever type: an H200 (tests/conformance: tma_load_0, tma_nan32). */
+    static const uint16_t nan = 0x7ff7;
     uint8_t *to = shared_at(bulk, shared, bytes, true);
-    uint32_t size = (uint32_t)map->strides[0], unit = shared | bytes;
-    uint64_t nan = map->type == PTX_F16 || map->type == PTX_BF16 ? 0x7fff
-                   : map->type == PTX_F64                        ? 0x7fffffffffffffffull
-                                                                 : 0x7fffffff;
+    uint32_t unit = shared | bytes;
 
     if (!to) {
         return EMU_STOP;
@@ -262,8 +261,8 @@ static int fill_piece(struct bulk *bulk, const struct emu_map *map, uint32_t sha
     }
     if (bulk->flight) {
         memset(to, 0, bytes);
-        for (uint32_t at = 0; map->fill_nan && at + size <= bytes; at += size) {
-            memcpy(to + at, &nan, size);
+        for (uint32_t at = 0; map->fill_nan && at + sizeof(nan) <= bytes; at += sizeof(nan)) {
+            memcpy(to + at, &nan, sizeof(nan));
         }
         emu_bits_set(bulk->block->shared_written, shared, bytes);
     }
@@ -271,43 +270,41 @@ static int fill_piece(struct bulk *bulk, const struct emu_map *map, uint32_t sha
 }
 
 /* One row of the box: `global` is where its first element would lie, `outside` that the row lies
- * outside the tensor. */
+ * outside the tensor. Rows begin with whole pieces of 16 bytes (check_box), so only the tensor's
+ * end cuts through one. There a store writes the piece to its end all the same: an H200 does
+ * (tests/conformance: tma_store). */
 static int move_row(struct bulk *bulk, const struct emu_map *map, int64_t x, bool outside,
                     uint64_t global, uint32_t shared)
 {
-    uint32_t size = (uint32_t)map->strides[0], step = map->steps[0], per = 16 / size;
-    uint32_t count = map->box[0];
+    uint32_t size = (uint32_t)map->strides[0], per = 16 / size, count = map->box[0];
+    int64_t end = (int64_t)map->last[0] + 1;
 
+    if (bulk->store) {
+        end = (end + per - 1) / per * per;
+    }
     for (uint32_t i = 0; i < count; i += per) {
-        uint32_t chunk = swizzled(map, shared + i * size);
-        uint32_t first = 0, last = count - i < per ? count - i : per, inside = 0, from = per;
-        uint32_t piece = step == 1 ? per : 1;
+        uint32_t chunk = swizzled(map, shared + i * size), last = count - i < per ? count - i : per;
+        int64_t left = outside || x + (int64_t)i < 0 ? 0 : end - x - (int64_t)i;
+        uint32_t inside = left <= 0 ? 0 : left < (int64_t)last ? (uint32_t)left : last;
 
-        for (uint32_t e = first; e < last; e++) {
-            int64_t at = x + (int64_t)(i + e) * step;
-
-            if (!outside && at >= 0 && at <= (int64_t)map->last[0]) {
-                from = from == per ? e : from;
-                inside++;
-            }
-        }
         if (inside < last && !bulk->store &&
             fill_piece(bulk, map, chunk, last * size) != EMU_NEXT) {
             return EMU_STOP;
         }
-        for (uint32_t e = from; inside && e < from + inside; e += piece) {
-            uint32_t elements = piece == 1 ? 1 : inside;
-
-            if (move_piece(bulk, global + (uint64_t)((int64_t)(i + e) * step) * size,
-                           chunk + e * size, elements * size) != EMU_NEXT) {
-                return EMU_STOP;
-            }
-            if (piece > 1) {
-                break;
-            }
+        if (inside &&
+            move_piece(bulk, global + (uint64_t)i * size, chunk, inside * size) != EMU_NEXT) {
+            return EMU_STOP;
         }
     }
     return EMU_NEXT;
+}
+
+/* Elements along an axis: with steps a box counts what it spans. The innermost axis has none. */
+static uint32_t box_extent(const struct emu_map *map, uint32_t axis)
+{
+    uint32_t box = map->box[axis], step = axis == 0 ? 1u : map->steps[axis];
+
+    return (box + step - 1) / step;
 }
 
 static uint32_t box_bytes(const struct emu_map *map)
@@ -315,7 +312,7 @@ static uint32_t box_bytes(const struct emu_map *map)
     uint32_t bytes = (uint32_t)map->strides[0];
 
     for (uint32_t i = 0; i < map->rank; i++) {
-        bytes *= map->box[i];
+        bytes *= box_extent(map, i);
     }
     return bytes;
 }
@@ -326,7 +323,7 @@ static int move_box(struct bulk *bulk, const struct emu_map *map, const int32_t 
     uint32_t rows = 1, row_bytes = map->box[0] * (uint32_t)map->strides[0];
 
     for (uint32_t i = 1; i < map->rank; i++) {
-        rows *= map->box[i];
+        rows *= box_extent(map, i);
     }
     for (uint32_t row = 0; row < rows; row++) {
         uint32_t rest = row;
@@ -334,14 +331,37 @@ static int move_box(struct bulk *bulk, const struct emu_map *map, const int32_t 
         uint64_t global = map->address + (uint64_t)((int64_t)at[0] * (int64_t)map->strides[0]);
 
         for (uint32_t i = 1; i < map->rank; i++) {
-            int64_t place = at[i] + (int64_t)(rest % map->box[i]) * map->steps[i];
+            int64_t place = at[i] + (int64_t)(rest % box_extent(map, i)) * map->steps[i];
 
-            rest /= map->box[i];
+            rest /= box_extent(map, i);
             outside = outside || place < 0 || place > (int64_t)map->last[i];
             global += (uint64_t)(place * (int64_t)map->strides[i]);
         }
         if (move_row(bulk, map, at[0], outside, global, shared + row * row_bytes) != EMU_NEXT) {
             return EMU_STOP;
+        }
+    }
+    return EMU_NEXT;
+}
+
+/* What the hardware answers with an illegal instruction: seen on an H200, and told in
+ * triton-lang/triton#7385 and tile-ai/tilelang#2527. */
+static int check_box(struct bulk *bulk, const struct emu_map *map, const int32_t at[5])
+{
+    uint32_t size = (uint32_t)map->strides[0];
+
+    if ((int64_t)at[0] * size % BULK_ALIGN) {
+        return emu_fault(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_MISALIGNED, 0,
+                         "tensor copy at innermost coordinate %d of %u-byte elements: it begins "
+                         "between pieces of 16 bytes",
+                         at[0], size);
+    }
+    for (uint32_t i = 0; bulk->store && i < map->rank; i++) {
+        if (at[i] < 0) {
+            return emu_fault(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_BAD_OPERAND, 0,
+                             "tensor store at coordinate %d along axis %u: stores may reach over "
+                             "the far end of a tensor, and begin at 0 or later",
+                             at[i], i);
         }
     }
     return EMU_NEXT;
@@ -527,6 +547,9 @@ static int tensor_load(struct emu_warp *warp, const struct emu_insn *insn, uint3
         for (unsigned i = 0; i < insn->vec; i++) {
             what.at[i] = ((const int32_t *)emu_operand(warp, insn, 2 + i))[bulk.lane];
         }
+        if (check_box(&bulk, map, what.at) != EMU_NEXT) {
+            return EMU_STOP;
+        }
         for (uint32_t rest = blocks; rest; rest &= rest - 1) {
             struct emu_block *first = warp->block - warp->block->rank;
 
@@ -640,7 +663,8 @@ static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint
         }
         start_store(&bulk);
         bulk.add = insn->sub ? map->type : 0;
-        if (start(&bulk, &what, box_bytes(map)) != EMU_NEXT) {
+        if (check_box(&bulk, map, what.at) != EMU_NEXT ||
+            start(&bulk, &what, box_bytes(map)) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
