@@ -199,19 +199,25 @@ static const struct kernel KERNELS[] = {
      GK_EMU_FAULT_NONE, false, false},
 };
 
-static char *compile(const char *body)
+static char *compile_text(const char *text)
 {
     const char *options[] = {"-I" GK_SOURCE_DIR "/kernels/include", "-std=c++17", "-default-device",
                              NULL};
-    char text[8000], *log = NULL, *ptx;
+    char *log = NULL, *ptx = nvrtc_for_tests_compile(text, "kernel.cu", "sm_90a", options, &log);
 
-    assert_true((size_t)snprintf(text, sizeof(text), "%s%s%s", HEAD, body, TAIL) < sizeof(text));
-    ptx = nvrtc_for_tests_compile(text, "kernel.cu", "sm_90a", options, &log);
     if (!ptx) {
-        fail_msg("NVRTC: %s: %s", body, log ? log : "no log");
+        fail_msg("NVRTC: %s: %s", text, log ? log : "no log");
     }
     free(log);
     return ptx;
+}
+
+static char *compile(const char *body)
+{
+    char text[8000];
+
+    assert_true((size_t)snprintf(text, sizeof(text), "%s%s%s", HEAD, body, TAIL) < sizeof(text));
+    return compile_text(text);
 }
 
 static void set_up(struct rig *rig, const char *ptx, bool no_races)
@@ -351,12 +357,65 @@ static void registers_at_entry(void **state)
     }
 }
 
+/* Where a box may begin, and what of it is written: as an H200 has it. */
+static void boxes(void **state)
+{
+    static const char source[] =
+        "#include <gk/hopper.cuh>\n#include <gk/tma.cuh>\nusing namespace gk;\n"
+        "extern \"C\" __global__ void k(const TensorMap *map, i32 x, i32 y, u32 stores) {\n"
+        "  __shared__ __align__(128) u32 s[64]; __shared__ Barrier full;\n"
+        "  if (threadIdx.x == 0) { full.init(1); fence_barrier_init(); }\n"
+        "  s[threadIdx.x] = 0x10001u; s[32 + threadIdx.x] = 0x10001u; fence_async(); "
+        "__syncthreads();\n"
+        "  const i32 at[2] = {x, y};\n"
+        "  if (threadIdx.x == 0 && stores) { tma_store(*map, at, ptx::shared_address(s)); "
+        "commit_stores(); wait_for_stores<0>(); }\n"
+        "  if (threadIdx.x == 0 && !stores) { full.arrive_expect_bytes(256); "
+        "tma_load(ptx::shared_address(s), *map, at, full); full.wait(0); }\n}\n";
+    static const uint16_t zeros[4 * 24];
+    uint16_t got[4 * 24];
+    unsigned char text[128];
+    struct rig rig;
+
+    (void)state;
+    if (!nvrtc_for_tests_available()) {
+        skip();
+    }
+    char *ptx = compile_text(source);
+    rig_init(&rig, "sm_90a");
+    rig_ptx(&rig, ptx);
+    free(ptx);
+    uint64_t tensor = rig_upload(&rig, "tensor", zeros, sizeof zeros);
+    /* Rows of 20 elements, 24 apart: the last piece of 16 bytes of a row is half its own. */
+    struct gk_emu_map map = {.element = GK_EMU_ELEMENT_BF16,
+                             .rank = 2,
+                             .address = tensor,
+                             .dims = {20, 4},
+                             .strides = {2, 48},
+                             .box = {32, 4},
+                             .element_strides = {1, 1}};
+    assert_ok(gk_emu_map_encode(rig.emu, &map, text, &rig.err), rig.err);
+    uint64_t at = rig_upload(&rig, "map", text, sizeof text);
+    RIG_FAULT(&rig, MISALIGNED, "k", at, 4, 0, 0);
+    RIG_FAULT(&rig, MISALIGNED, "k", at, 12, 0, 1);
+    RIG_FAULT(&rig, BAD_OPERAND, "k", at, 0, (uint32_t)-1, 1);
+    RIG_FAULT(&rig, BAD_OPERAND, "k", at, (uint32_t)-8, 0, 1);
+    RIG_OK(&rig, "k", at, (uint32_t)-8, (uint32_t)-1, 0);
+    RIG_OK(&rig, "k", at, 16, 3, 1);
+    rig_download(&rig, tensor, got, sizeof got);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(got); i++) {
+        assert_int_equal(got[i], i >= 3 * 24 + 16 ? 1 : 0);
+    }
+    rig_fini(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_order),
         cmocka_unit_test(by_value),
         cmocka_unit_test(registers_at_entry),
+        cmocka_unit_test(boxes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

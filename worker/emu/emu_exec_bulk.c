@@ -288,7 +288,7 @@ static int move_row(struct bulk *bulk, const struct emu_map *map, int64_t x, boo
         uint32_t inside = left <= 0 ? 0 : left < (int64_t)last ? (uint32_t)left : last;
 
         if (inside < last && !bulk->store &&
-            fill_piece(bulk, map, chunk, last * size) != EMU_NEXT) {
+            fill_piece(bulk, map, chunk + inside * size, (last - inside) * size) != EMU_NEXT) {
             return EMU_STOP;
         }
         if (inside &&
