@@ -1,5 +1,4 @@
 // case: target=90 block=128 out=1024
-// refused
 // Reductions of runs of bytes into global memory other than sums, by two threads.
 #include <gk/hopper.cuh>
 #include <gk/tma.cuh>

@@ -1,7 +1,6 @@
 // case: target=90 block=128 out=2048
 // map: out u32 dims=40,12 box=32,8
 // map: out u32 dims=40,12 box=32,8 swizzle=128 offset=4096
-// refused
 // Reductions of boxes other than sums.
 #include <gk/hopper.cuh>
 #include <gk/tma.cuh>

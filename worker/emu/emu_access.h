@@ -44,4 +44,27 @@ uint32_t emu_wavefronts(const uint64_t *address, uint32_t mask, uint32_t bytes);
  * launch's footprint, in whole pages. */
 void emu_touch_pages(struct emu_run *run, struct emu_alloc *alloc, uint64_t first, uint64_t last);
 
+/* The address operand `which` (0 to 2) of the lane, as it is written. */
+static inline uint64_t emu_lane_address(struct emu_warp *warp, const struct emu_insn *insn,
+                                        unsigned which, unsigned lane)
+{
+    int16_t index = which == 0 ? insn->address : which == 1 ? insn->address2 : insn->address3;
+    int64_t offset = which == 0 ? insn->imm : which == 1 ? insn->imm2 : insn->imm3;
+    uint8_t width = which == 0   ? insn->address_width
+                    : which == 1 ? insn->address2_width
+                                 : insn->address3_width;
+    const void *base = emu_operand(warp, insn, (unsigned)index);
+
+    return width == 4 ? (uint32_t)(((const uint32_t *)base)[lane] + (uint32_t)offset)
+                      : ((const uint64_t *)base)[lane] + (uint64_t)offset;
+}
+
+/* A generic address of shared memory as one of its window; others as they are. */
+static inline uint64_t emu_shared_offset(uint64_t address)
+{
+    return address >= EMU_SHARED_BASE && address - EMU_SHARED_BASE < EMU_WINDOW_BYTES
+               ? address - EMU_SHARED_BASE
+               : address;
+}
+
 #endif

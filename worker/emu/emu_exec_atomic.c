@@ -3,6 +3,7 @@
  * because emu_access() is.
  */
 #include "worker/emu/emu_access.h"
+#include "worker/emu/emu_combine.h"
 #include "worker/emu/emu_narrow.h"
 
 #include <math.h>
@@ -63,33 +64,11 @@ static uint64_t add(uint8_t type, uint64_t x, uint64_t y, bool global)
 static uint64_t apply(const struct emu_insn *insn, uint64_t old, uint64_t b, uint64_t c,
                       bool global)
 {
-    uint8_t type = insn->type;
-    bool less = type == PTX_S32   ? (int32_t)old < (int32_t)b
-                : type == PTX_S64 ? (int64_t)old < (int64_t)b
-                                  : old < b;
-
-    switch ((enum ptx_atom)insn->atom) {
-    case PTX_AND:
-        return old & b;
-    case PTX_OR:
-        return old | b;
-    case PTX_XOR:
-        return old ^ b;
-    case PTX_ADD:
-        return add(type, old, b, global);
-    case PTX_INC:
-        return old >= b ? 0 : old + 1;
-    case PTX_DEC:
-        return old == 0 || old > b ? b : old - 1;
-    case PTX_MIN:
-        return less ? old : b;
-    case PTX_MAX:
-        return less ? b : old;
-    case PTX_CAS:
+    if (insn->atom == PTX_CAS) {
         return old == b ? c : old;
-    default:
-        return b;
     }
+    return insn->atom == PTX_ADD ? add(insn->type, old, b, global)
+                                 : emu_combine(insn->atom, insn->type, old, b);
 }
 
 /* Operands: d (atom only: sub 1), address, b, c of cas. */
@@ -124,25 +103,30 @@ static int atomic(struct emu_warp *warp, const struct emu_insn *insn, uint32_t m
     return EMU_NEXT;
 }
 
-#define MEM EMU_CLASS_MEMORY
-#define WHERE                                                                                      \
-    "{.relaxed|.acquire|.release|.acq_rel}{.cta|.cluster|.gpu|.sys}{.global|.shared|.shared::cta|" \
-    ".shared::cluster}"
-#define HINT "{.L2::cache_hint}"
+#define MEM   EMU_CLASS_MEMORY
+#define SEM   "{.relaxed|.acquire|.release|.acq_rel}{.cta|.cluster|.gpu|.sys}"
+#define WHERE SEM "{.global|.shared|.shared::cta|.shared::cluster}"
+#define HINT  "{.L2::cache_hint}"
+
+/* PTX is documented with the semantics before the operation; ptxas takes them behind it too, and
+ * CUDA's own libraries write them there. */
 
 static const struct ptx_row ROWS[] = {
-    {"atom" WHERE "[.and|.or|.xor|.exch]" HINT "[.b32|.b64]", "Dt A St Sd?", atomic, MEM, 1},
-    {"atom" WHERE ".cas[.b16|.b32|.b64]", "Dt A St St", atomic, MEM, 1},
-    {"atom" WHERE ".cas" HINT "[.b32|.b64]", "Dt A St St Sd?", atomic, MEM, 1},
-    {"atom" WHERE ".add" HINT "[.u32|.s32|.u64|.s64|.f32|.f64]", "Dt A St Sd?", atomic, MEM, 1},
-    {"atom" WHERE ".add.noftz" HINT "[.f16|.f16x2|.bf16|.bf16x2]", "Dt A St Sd?", atomic, MEM, 1},
-    {"atom" WHERE "[.inc|.dec]" HINT ".u32", "Dt A St Sd?", atomic, MEM, 1},
-    {"atom" WHERE "[.min|.max]" HINT "[.u32|.s32|.u64|.s64]", "Dt A St Sd?", atomic, MEM, 1},
-    {"red" WHERE "[.and|.or|.xor]" HINT "[.b32|.b64]", "A St Sd?", atomic, MEM, 0},
-    {"red" WHERE ".add" HINT "[.u32|.s32|.u64|.s64|.f32|.f64]", "A St Sd?", atomic, MEM, 0},
-    {"red" WHERE ".add.noftz" HINT "[.f16|.f16x2|.bf16|.bf16x2]", "A St Sd?", atomic, MEM, 0},
-    {"red" WHERE "[.inc|.dec]" HINT ".u32", "A St Sd?", atomic, MEM, 0},
-    {"red" WHERE "[.min|.max]" HINT "[.u32|.s32|.u64|.s64]", "A St Sd?", atomic, MEM, 0},
+    {"atom" WHERE "[.and|.or|.xor|.exch]" WHERE HINT "[.b32|.b64]", "Dt A St Sd?", atomic, MEM, 1},
+    {"atom" WHERE ".cas" WHERE "[.b16|.b32|.b64]", "Dt A St St", atomic, MEM, 1},
+    {"atom" WHERE ".cas" WHERE HINT "[.b32|.b64]", "Dt A St St Sd?", atomic, MEM, 1},
+    {"atom" WHERE ".add" WHERE HINT "[.u32|.s32|.u64|.s64|.f32|.f64]", "Dt A St Sd?", atomic, MEM,
+     1},
+    {"atom" WHERE ".add" WHERE ".noftz" HINT "[.f16|.f16x2|.bf16|.bf16x2]", "Dt A St Sd?", atomic,
+     MEM, 1},
+    {"atom" WHERE "[.inc|.dec]" WHERE HINT ".u32", "Dt A St Sd?", atomic, MEM, 1},
+    {"atom" WHERE "[.min|.max]" WHERE HINT "[.u32|.s32|.u64|.s64]", "Dt A St Sd?", atomic, MEM, 1},
+    {"red" WHERE "[.and|.or|.xor]" WHERE HINT "[.b32|.b64]", "A St Sd?", atomic, MEM, 0},
+    {"red" WHERE ".add" WHERE HINT "[.u32|.s32|.u64|.s64|.f32|.f64]", "A St Sd?", atomic, MEM, 0},
+    {"red" WHERE ".add" WHERE ".noftz" HINT "[.f16|.f16x2|.bf16|.bf16x2]", "A St Sd?", atomic, MEM,
+     0},
+    {"red" WHERE "[.inc|.dec]" WHERE HINT ".u32", "A St Sd?", atomic, MEM, 0},
+    {"red" WHERE "[.min|.max]" WHERE HINT "[.u32|.s32|.u64|.s64]", "A St Sd?", atomic, MEM, 0},
 };
 
 EMU_ROWS_FUNCTION(EMU_ISA_NAME(emu_rows_atomic), ROWS)

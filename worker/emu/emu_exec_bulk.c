@@ -9,6 +9,7 @@
  * fence.proxy.async lies between.
  */
 #include "worker/emu/emu_access.h"
+#include "worker/emu/emu_combine.h"
 
 #include <string.h>
 
@@ -24,7 +25,8 @@ struct bulk {
     unsigned lane;
     struct emu_block *block; /* whose shared memory takes part */
     bool store;
-    uint8_t add;    /* type of a sum; 0: a copy */
+    uint8_t add;    /* type of a reduction; 0: a copy */
+    uint8_t op;     /* enum ptx_atom of it */
     uint32_t agent; /* of the shared memory's accesses: reads of a store, writes of a load */
     uint32_t tick;
     bool counted; /* a multicast crosses the L2 once */
@@ -72,33 +74,37 @@ static uint8_t *shared_at(struct bulk *bulk, uint32_t offset, uint32_t bytes, bo
     return block->shared + offset;
 }
 
-static void add_elements(uint8_t *to, const uint8_t *from, uint32_t bytes, uint8_t type)
+static uint64_t float_sum(uint8_t type, uint64_t x, uint64_t y)
+{
+    if (type == PTX_F64) {
+        double a, b;
+
+        memcpy(&a, &x, sizeof(a));
+        memcpy(&b, &y, sizeof(b));
+        a += b;
+        memcpy(&x, &a, sizeof(x));
+        return x;
+    }
+    if (type == PTX_F32) {
+        return emu_bits_of(emu_float_of((uint32_t)x) + emu_float_of((uint32_t)y));
+    }
+    if (type == PTX_BF16) {
+        return emu_bf16_of_float(emu_float_of((uint32_t)x << 16) + emu_float_of((uint32_t)y << 16));
+    }
+    return emu_half_of_float(emu_float_of_half((uint16_t)x) + emu_float_of_half((uint16_t)y));
+}
+
+static void reduce_elements(uint8_t *to, const uint8_t *from, uint32_t bytes, uint8_t op,
+                            uint8_t type)
 {
     uint32_t size = ptx_type_bytes(type);
 
     for (uint32_t at = 0; at < bytes; at += size) {
-        uint32_t x = 0, y = 0;
+        uint64_t x = 0, y = 0;
 
-        if (size == 8) {
-            uint64_t a, b;
-
-            memcpy(&a, to + at, 8);
-            memcpy(&b, from + at, 8);
-            a += b;
-            memcpy(to + at, &a, 8);
-            continue;
-        }
         memcpy(&x, to + at, size);
         memcpy(&y, from + at, size);
-        if (type == PTX_F32) {
-            x = emu_bits_of(emu_float_of(x) + emu_float_of(y));
-        } else if (type == PTX_BF16) {
-            x = emu_bf16_of_float(emu_float_of(x << 16) + emu_float_of(y << 16));
-        } else if (type == PTX_F16) {
-            x = emu_half_of_float(emu_float_of_half((uint16_t)x) + emu_float_of_half((uint16_t)y));
-        } else {
-            x += y;
-        }
+        x = ptx_type_is_float(type) ? float_sum(type, x, y) : emu_combine(op, type, x, y);
         memcpy(to + at, &x, size);
     }
 }
@@ -148,7 +154,7 @@ static int move_piece(struct bulk *bulk, uint64_t global, uint32_t shared, uint3
         return EMU_NEXT;
     }
     if (bulk->add) {
-        add_elements(g, s, bytes, bulk->add);
+        reduce_elements(g, s, bytes, bulk->op, bulk->add);
     } else {
         memcpy(g, s, bytes);
     }
@@ -187,27 +193,6 @@ static uint32_t agent_of_store(struct emu_warp *warp, unsigned lane)
 }
 
 /* ------------------------------------------------------------------ operands */
-
-static uint64_t lane_address(struct emu_warp *warp, const struct emu_insn *insn, unsigned which,
-                             unsigned lane)
-{
-    int16_t index = which == 0 ? insn->address : which == 1 ? insn->address2 : insn->address3;
-    int64_t offset = which == 0 ? insn->imm : which == 1 ? insn->imm2 : insn->imm3;
-    uint8_t width = which == 0   ? insn->address_width
-                    : which == 1 ? insn->address2_width
-                                 : insn->address3_width;
-    const void *base = emu_operand(warp, insn, (unsigned)index);
-
-    return width == 4 ? (uint32_t)(((const uint32_t *)base)[lane] + (uint32_t)offset)
-                      : ((const uint64_t *)base)[lane] + (uint64_t)offset;
-}
-
-static uint64_t shared_address(uint64_t address)
-{
-    return address >= EMU_SHARED_BASE && address - EMU_SHARED_BASE < EMU_WINDOW_BYTES
-               ? address - EMU_SHARED_BASE
-               : address;
-}
 
 static const struct emu_map *map_at(struct bulk *bulk, uint64_t address)
 {
@@ -392,15 +377,22 @@ static int move_sent(struct bulk *bulk, uint32_t from, uint32_t to, uint32_t byt
         if (!t) {
             return EMU_STOP;
         }
-        if (bulk->flight) {
+        if (bulk->add &&
+            emu_bits_count(bulk->block->shared_written, to + at, BULK_ALIGN) != BULK_ALIGN) {
+            return emu_fault_memory(bulk->warp, bulk->insn, bulk->lane, GK_EMU_FAULT_UNWRITTEN,
+                                    EMU_SHARED, to + at, BULK_ALIGN, "bulk reduction");
+        }
+        if (bulk->flight && bulk->add) {
+            reduce_elements(t, f, BULK_ALIGN, bulk->op, bulk->add);
+        } else if (bulk->flight) {
             memcpy(t, f, BULK_ALIGN);
             emu_bits_set(bulk->block->shared_written, to + at, BULK_ALIGN);
         } else if (emu_order_async(bulk->warp, bulk->insn, bulk->lane, source.block, from + at,
                                    BULK_ALIGN, EMU_ASYNC_READ, bulk->block, bulk->agent,
                                    bulk->tick) != EMU_NEXT ||
                    emu_order_async(bulk->warp, bulk->insn, bulk->lane, bulk->block, to + at,
-                                   BULK_ALIGN, EMU_ASYNC_WRITE, bulk->block, bulk->agent,
-                                   bulk->tick) != EMU_NEXT) {
+                                   BULK_ALIGN, bulk->add ? EMU_ASYNC_ADD : EMU_ASYNC_WRITE,
+                                   bulk->block, bulk->agent, bulk->tick) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
@@ -424,7 +416,8 @@ static void land(struct emu_flight *flight)
                         .lane = (unsigned)__builtin_ctz(flight->mask),
                         .block = flight->block,
                         .store = flight->kind == EMU_FLIGHT_STORE,
-                        .add = flight->add};
+                        .add = flight->add,
+                        .op = flight->op};
 
     (void)walk(&bulk, &flight->bulk, flight->bytes); /* was checked when it was started */
 }
@@ -471,6 +464,7 @@ static int start(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t
     flight->agent = bulk->agent;
     flight->tick = bulk->tick;
     flight->add = bulk->add;
+    flight->op = bulk->op;
     flight->bulk = *what;
     return emu_flight_start(warp->run, owner, flights) ? EMU_NEXT : EMU_STOP;
 }
@@ -526,9 +520,9 @@ static int tensor_load(struct emu_warp *warp, const struct emu_insn *insn, uint3
 {
     for (uint32_t left = mask; left; left &= left - 1) {
         struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
-        uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
-        uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
-        const struct emu_map *map = map_at(&bulk, lane_address(warp, insn, 1, bulk.lane));
+        uint64_t to = emu_shared_offset(emu_lane_address(warp, insn, 0, bulk.lane));
+        uint64_t counts = emu_shared_offset(emu_lane_address(warp, insn, 2, bulk.lane));
+        const struct emu_map *map = map_at(&bulk, emu_lane_address(warp, insn, 1, bulk.lane));
         struct emu_flight_bulk what = {.box = true, .shared = (uint32_t)(to & EMU_CTA_MASK)};
         uint32_t blocks;
 
@@ -579,14 +573,16 @@ static int bulk_send(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 {
     for (uint32_t left = mask; left; left &= left - 1) {
         struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
-        uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
-        uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
-        uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
+        uint64_t to = emu_shared_offset(emu_lane_address(warp, insn, 0, bulk.lane));
+        uint64_t from = emu_shared_offset(emu_lane_address(warp, insn, 1, bulk.lane));
+        uint64_t counts = emu_shared_offset(emu_lane_address(warp, insn, 2, bulk.lane));
         uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane];
         struct emu_flight_bulk what = {
             .sent = true, .global = from & EMU_CTA_MASK, .shared = (uint32_t)(to & EMU_CTA_MASK)};
         struct emu_block *there = emu_block_find(warp, to);
 
+        bulk.add = insn->sub ? insn->type : 0;
+        bulk.op = insn->atom;
         if (!there || emu_block_find(warp, counts) != there) {
             return emu_fault(
                 warp, insn, bulk.lane, GK_EMU_FAULT_BAD_OPERAND, to,
@@ -607,9 +603,9 @@ static int bulk_load(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 {
     for (uint32_t left = mask; left; left &= left - 1) {
         struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
-        uint64_t to = shared_address(lane_address(warp, insn, 0, bulk.lane));
-        uint64_t from = lane_address(warp, insn, 1, bulk.lane);
-        uint64_t counts = shared_address(lane_address(warp, insn, 2, bulk.lane));
+        uint64_t to = emu_shared_offset(emu_lane_address(warp, insn, 0, bulk.lane));
+        uint64_t from = emu_lane_address(warp, insn, 1, bulk.lane);
+        uint64_t counts = emu_shared_offset(emu_lane_address(warp, insn, 2, bulk.lane));
         uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane], blocks;
         struct emu_flight_bulk what = {.global = from, .shared = (uint32_t)(to & EMU_CTA_MASK)};
 
@@ -643,8 +639,8 @@ static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint
 {
     for (uint32_t left = mask; left; left &= left - 1) {
         struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
-        uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
-        const struct emu_map *map = map_at(&bulk, lane_address(warp, insn, 0, bulk.lane));
+        uint64_t from = emu_shared_offset(emu_lane_address(warp, insn, 1, bulk.lane));
+        const struct emu_map *map = map_at(&bulk, emu_lane_address(warp, insn, 0, bulk.lane));
         struct emu_flight_bulk what = {.box = true, .shared = (uint32_t)from};
 
         if (!map) {
@@ -663,6 +659,12 @@ static int tensor_store(struct emu_warp *warp, const struct emu_insn *insn, uint
         }
         start_store(&bulk);
         bulk.add = insn->sub ? map->type : 0;
+        bulk.op = insn->atom;
+        if (insn->sub && insn->atom != PTX_ADD && ptx_type_is_float(map->type)) {
+            return emu_fault(warp, insn, bulk.lane, GK_EMU_FAULT_UNSUPPORTED, 0,
+                             "reductions of %s other than sums are not emulated",
+                             ptx_type_name(map->type));
+        }
         if (check_box(&bulk, map, what.at) != EMU_NEXT ||
             start(&bulk, &what, box_bytes(map)) != EMU_NEXT) {
             return EMU_STOP;
@@ -676,13 +678,14 @@ static int bulk_store(struct emu_warp *warp, const struct emu_insn *insn, uint32
 {
     for (uint32_t left = mask; left; left &= left - 1) {
         struct bulk bulk = {.warp = warp, .insn = insn, .lane = (unsigned)__builtin_ctz(left)};
-        uint64_t to = lane_address(warp, insn, 0, bulk.lane);
-        uint64_t from = shared_address(lane_address(warp, insn, 1, bulk.lane));
+        uint64_t to = emu_lane_address(warp, insn, 0, bulk.lane);
+        uint64_t from = emu_shared_offset(emu_lane_address(warp, insn, 1, bulk.lane));
         uint32_t bytes = ((const uint32_t *)emu_operand(warp, insn, 2))[bulk.lane];
         struct emu_flight_bulk what = {.global = to, .shared = (uint32_t)from};
 
         start_store(&bulk);
         bulk.add = insn->sub ? insn->type : 0;
+        bulk.op = insn->atom;
         if (check_run(&bulk, to, from, bytes) != EMU_NEXT ||
             start(&bulk, &what, bytes) != EMU_NEXT) {
             return EMU_STOP;
@@ -731,6 +734,10 @@ static int no_effect(struct emu_warp *warp, const struct emu_insn *insn, uint32_
 #define IN   "[.shared::cluster|.shared::cta].global"
 #define TX   ".mbarrier::complete_tx::bytes{.multicast::cluster}{.L2::cache_hint}"
 
+#define OPS         "[.add|.min|.max|.inc|.dec|.and|.or|.xor]"
+#define REDUCE      "cp.reduce.async.bulk.global.shared::cta.bulk_group{.L2::cache_hint}"
+#define REDUCE_SENT "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+
 static const struct ptx_row ROWS[] = {
     {"cp.async.bulk.tensor" DIMS IN "{.tile}" TX, "A T A Sx? Sx?", tensor_load, MEM, 0},
     {"cp.async.bulk" IN TX, "A A Sw A Sx? Sx?", bulk_load, MEM, 0},
@@ -738,14 +745,19 @@ static const struct ptx_row ROWS[] = {
      bulk_send, MEM, 0},
     {"cp.async.bulk.tensor" DIMS ".global.shared::cta{.tile}.bulk_group{.L2::cache_hint}",
      "T A Sd?", tensor_store, MEM, 0},
-    {"cp.reduce.async.bulk.tensor" DIMS
-     ".global.shared::cta.add{.tile}.bulk_group{.L2::cache_hint}",
+    {"cp.reduce.async.bulk.tensor" DIMS ".global.shared::cta" OPS
+     "{.tile}.bulk_group{.L2::cache_hint}",
      "T A Sd?", tensor_store, MEM, 1},
     {"cp.async.bulk.global.shared::cta.bulk_group{.L2::cache_hint}", "A A Sw Sd?", bulk_store, MEM,
      0},
-    {"cp.reduce.async.bulk.global.shared::cta.bulk_group{.L2::cache_hint}.add{.noftz}[.f32|.u32|."
-     "s32|.u64|.f16|.bf16]",
-     "A A Sw Sd?", bulk_store, MEM, 1},
+    {REDUCE ".add{.noftz}[.f32|.f64|.u32|.s32|.u64|.f16|.bf16]", "A A Sw Sd?", bulk_store, MEM, 1},
+    {REDUCE "[.and|.or|.xor][.b32|.b64]", "A A Sw Sd?", bulk_store, MEM, 1},
+    {REDUCE "[.inc|.dec].u32", "A A Sw Sd?", bulk_store, MEM, 1},
+    {REDUCE "[.min|.max][.u32|.s32|.u64|.s64]", "A A Sw Sd?", bulk_store, MEM, 1},
+    {REDUCE_SENT "[.and|.or|.xor].b32", "A A Sw A", bulk_send, MEM, 1},
+    {REDUCE_SENT "[.inc|.dec].u32", "A A Sw A", bulk_send, MEM, 1},
+    {REDUCE_SENT "[.min|.max][.u32|.s32]", "A A Sw A", bulk_send, MEM, 1},
+    {REDUCE_SENT ".add[.u32|.s32|.u64]", "A A Sw A", bulk_send, MEM, 1},
     {"cp.async.bulk.prefetch.tensor" DIMS ".L2.global{.tile}{.L2::cache_hint}", "T Sd?", no_effect,
      MEM, 0},
     {"cp.async.bulk.prefetch.L2.global{.L2::cache_hint}", "A Sw Sd?", no_effect, MEM, 0},

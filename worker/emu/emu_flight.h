@@ -70,7 +70,8 @@ struct emu_flight {
     uint32_t bytes;       /* a lane, or all */
     uint32_t agent, tick; /* of a bulk copy (emu_order.h) */
     bool moved;           /* LANES: the bytes have changed, though nobody may look yet */
-    uint8_t add;          /* enum ptx_type of a sum; 0: a copy */
+    uint8_t add;          /* enum ptx_type of a reduction; 0: a copy */
+    uint8_t op;           /* enum ptx_atom of it */
     unsigned char *data;  /* STORE: what it has read; NULL: nothing yet */
     union {
         struct emu_flight_lanes lanes;

@@ -1,5 +1,4 @@
 // twin: target=sm_80 grid=6 block=32 out=32 work=200
-// open: atom with the operation before its semantics is not in the table
 // The counter itself releases and acquires.
 extern "C" __global__ void k(const unsigned *in, unsigned *out, unsigned *work)
 {

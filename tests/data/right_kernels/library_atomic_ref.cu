@@ -1,5 +1,4 @@
 // twin: target=sm_80 grid=4 block=64 out=64 work=300
-// open: atom with the operation before its semantics is not in the table
 // The last block by a cuda::atomic_ref that releases and acquires.
 #include <cuda/atomic>
 extern "C" __global__ void k(const unsigned *in, unsigned *out, unsigned *work)

@@ -1,5 +1,4 @@
 // twin: target=sm_80 grid=6 block=32 out=7 work=8
-// open: atom with the operation before its semantics is not in the table
 // A lock taken by compare-and-swap that acquires, given back by a store that releases.
 extern "C" __global__ void k(const unsigned *in, unsigned *out, unsigned *work)
 {
