@@ -1,5 +1,4 @@
 // case: target=90 block=64 out=512
-// refused
 // cp.async whose end counts on an mbarrier: as an arrival of its own, and as one that was due.
 #include <gk/hopper.cuh>
 #include <gk/mbarrier.cuh>

@@ -1,5 +1,4 @@
 // case: target=90 block=128 out=256
-// refused
 // mbarrier: arrivals that leave for good, arrivals that must not complete a phase, counts asked
 // for.
 #include <gk/hopper.cuh>

@@ -1,5 +1,4 @@
 // case: target=90 grid=4 block=64 cluster=4 out=1024
-// refused
 // Stores and atomics to other blocks' memory that count on an mbarrier there.
 #include <gk/cluster.cuh>
 #include <gk/hopper.cuh>

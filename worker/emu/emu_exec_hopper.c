@@ -153,12 +153,36 @@ static int mbarrier_inval(struct emu_warp *warp, const struct emu_insn *insn, ui
     return EMU_NEXT;
 }
 
-enum { ARRIVE, ARRIVE_EXPECT, EXPECT, COMPLETE_TX };
+/* The opaque state that an arrival gives: the phase, and arrivals that it still waited for before.
+ */
+#define STATE_PENDING_BITS 20
+_Static_assert(EMU_MBARRIER_COUNT_MAX < 1u << STATE_PENDING_BITS, "counts fit into a state");
 
-/* Operands: [state] address [count or bytes]. sub: what; bit 4: a state is written. */
+enum { ARRIVE, ARRIVE_EXPECT, EXPECT, COMPLETE_TX };
+#define STATE       16u /* one is written */
+#define DROP        32u /* later phases wait for so many fewer */
+#define NO_COMPLETE 64u /* must not end the phase */
+
+/* What .noComplete and arrive_drop add to an arrival. */
+static int leave_barrier(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                         struct emu_mbarrier *barrier, uint32_t arrivals)
+{
+    if (insn->sub & NO_COMPLETE && arrivals == barrier->pending && !barrier->bytes) {
+        return emu_fault(warp, insn, lane, GK_EMU_FAULT_BAD_OPERAND, barrier->offset,
+                         "%u arrivals with .noComplete would end phase %u of the mbarrier at "
+                         "shared offset 0x%x",
+                         arrivals, barrier->phase, barrier->offset);
+    }
+    if (insn->sub & DROP && arrivals <= barrier->pending) { /* more are a fault of their own */
+        barrier->count -= arrivals;
+    }
+    return EMU_NEXT;
+}
+
+/* Operands: [state] address [count or bytes]. sub: what, and the flags above. */
 static int mbarrier_arrive(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
-    unsigned what = insn->sub & 15, at = (unsigned)insn->address + 1;
+    unsigned what = insn->sub & (STATE - 1), at = (unsigned)insn->address + 1;
     const uint32_t *value =
         at < insn->op_count && insn->op[at] >= 0 ? emu_operand(warp, insn, at) : NULL;
     struct emu_reach reach;
@@ -183,16 +207,27 @@ static int mbarrier_arrive(struct emu_warp *warp, const struct emu_insn *insn, u
                              "arrival at an mbarrier of another block whose init no "
                              "fence.mbarrier_init follows");
         }
-        if (insn->sub & 16 && insn->op[0] != warp->run->kernel->sink) {
-            ((uint64_t *)emu_operand(warp, insn, 0))[l] = barrier->phase;
+        if (insn->sub & STATE && insn->op[0] != warp->run->kernel->sink) {
+            ((uint64_t *)emu_operand(warp, insn, 0))[l] =
+                (uint64_t)barrier->phase << STATE_PENDING_BITS | barrier->pending;
         }
         if (arrivals && insn->sem != PTX_SEM_RELAXED) {
             emu_order_arrive(warp, 1u << l, &barrier->now, owner->index);
         }
-        if (emu_mbarrier_add(warp, insn, l, owner, barrier, arrivals, bytes) != EMU_NEXT) {
+        if (leave_barrier(warp, insn, l, barrier, arrivals) != EMU_NEXT ||
+            emu_mbarrier_add(warp, insn, l, owner, barrier, arrivals, bytes) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
+    return EMU_NEXT;
+}
+
+static int pending_count(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    uint32_t *d = emu_operand(warp, insn, 0);
+    const uint64_t *state = emu_operand(warp, insn, 1);
+
+    EMU_FOR_LANES(mask, d[l] = (uint32_t)(state[l] & ((1u << STATE_PENDING_BITS) - 1)));
     return EMU_NEXT;
 }
 
@@ -237,8 +272,8 @@ static int mbarrier_wait(struct emu_warp *warp, const struct emu_insn *insn, uin
         unsigned l = (unsigned)__builtin_ctz(left);
         struct emu_block *owner = NULL;
         struct emu_mbarrier *barrier = emu_mbarrier_at(warp, insn, l, reach.address[l], &owner);
-        uint64_t phase =
-            insn->sub & 1 ? ((const uint32_t *)given)[l] : ((const uint64_t *)given)[l];
+        uint64_t phase = insn->sub & 1 ? ((const uint32_t *)given)[l]
+                                       : ((const uint64_t *)given)[l] >> STATE_PENDING_BITS;
 
         if (!barrier) {
             return EMU_STOP;
@@ -320,9 +355,18 @@ static const struct ptx_row ROWS[] = {
     {"barrier.cluster.wait{.acquire}{.aligned}", "", cluster_barrier, CONTROL, 1},
     {"mbarrier.init" WHERE ".b64", "A Sw", mbarrier_init, CONTROL, 0},
     {"mbarrier.inval" WHERE ".b64", "A", mbarrier_inval, CONTROL, 0},
-    {"mbarrier.arrive" SEM ANY ".b64", "Dd A Sw?", mbarrier_arrive, CONTROL, ARRIVE | 16},
+    {"mbarrier.arrive" SEM ANY ".b64", "Dd A Sw?", mbarrier_arrive, CONTROL, ARRIVE | STATE},
     {"mbarrier.arrive.expect_tx" SEM ANY ".b64", "Dd A Sw", mbarrier_arrive, CONTROL,
-     ARRIVE_EXPECT | 16},
+     ARRIVE_EXPECT | STATE},
+    {"mbarrier.arrive.noComplete{.release}{.cta}" WHERE ".b64", "Dd A Sw", mbarrier_arrive, CONTROL,
+     ARRIVE | STATE | NO_COMPLETE},
+    {"mbarrier.arrive_drop" SEM ANY ".b64", "Dd A Sw?", mbarrier_arrive, CONTROL,
+     ARRIVE | STATE | DROP},
+    {"mbarrier.arrive_drop.expect_tx" SEM ANY ".b64", "Dd A Sw", mbarrier_arrive, CONTROL,
+     ARRIVE_EXPECT | STATE | DROP},
+    {"mbarrier.arrive_drop.noComplete{.release}{.cta}" WHERE ".b64", "Dd A Sw", mbarrier_arrive,
+     CONTROL, ARRIVE | STATE | DROP | NO_COMPLETE},
+    {"mbarrier.pending_count.b64", "Dw Sd", pending_count, EMU_CLASS_INT, 0},
     {"mbarrier.expect_tx{.relaxed}{.cta|.cluster}" ANY ".b64", "A Sw", mbarrier_arrive, CONTROL,
      EXPECT},
     {"mbarrier.complete_tx{.relaxed}{.cta|.cluster}" ANY ".b64", "A Sw", mbarrier_arrive, CONTROL,

@@ -357,6 +357,7 @@ static int start_copies(struct emu_warp *warp, const struct emu_insn *insn, uint
         one->mask = same;
         one->batch = batch;
         one->bytes = bytes;
+        one->number = warp->copies++;
         one->lanes = *lanes;
         if (!emu_flight_start(warp->run, warp->block, &warp->flights)) {
             return EMU_STOP;

@@ -43,6 +43,7 @@ struct emu_flight *emu_flights_room(struct emu_flights *flights)
     flights->items[flights->count].data = NULL;
     flights->items[flights->count].moved = false;
     flights->items[flights->count].add = 0;
+    flights->items[flights->count].arrivals = 0;
     return &flights->items[flights->count];
 }
 
@@ -70,7 +71,28 @@ static void move_lanes(struct emu_flight *flight, uint32_t mask)
     }
 }
 
-void emu_flights_wait_lanes(struct emu_warp *warp, const uint32_t *threshold, uint32_t mask)
+/* Lanes of the mask whose copy is done: those below the threshold of their lane, or, without one,
+ * those that `until` copies of the warp came before. */
+static uint32_t done_lanes(const struct emu_flight *flight, uint32_t mask,
+                           const uint32_t *threshold, uint32_t until)
+{
+    uint32_t done = 0;
+
+    if (flight->kind != EMU_FLIGHT_LANES) {
+        return 0;
+    }
+    for (uint32_t left = flight->mask & mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        done |= (uint32_t)(threshold ? flight->batch < threshold[l] : flight->number < until) << l;
+    }
+    return done;
+}
+
+/* The bytes count as written by the threads that waited for them, or by the warp's agent at `tick`
+ * if none did. */
+static void finish_lanes(struct emu_warp *warp, uint32_t mask, const uint32_t *threshold,
+                         uint32_t until, uint32_t tick)
 {
     struct emu_flights *flights = &warp->flights;
     struct emu_block *block = warp->block;
@@ -78,20 +100,21 @@ void emu_flights_wait_lanes(struct emu_warp *warp, const uint32_t *threshold, ui
 
     for (uint32_t i = 0; i < flights->count; i++) {
         struct emu_flight *flight = &flights->items[i];
-        uint32_t done = 0;
+        uint32_t done = done_lanes(flight, mask, threshold, until);
 
-        for (uint32_t left = flight->kind == EMU_FLIGHT_LANES ? flight->mask & mask : 0; left;
-             left &= left - 1) {
-            unsigned l = (unsigned)__builtin_ctz(left);
-
-            done |= (uint32_t)(flight->batch < threshold[l]) << l;
-        }
         move_lanes(flight, done);
         for (uint32_t left = done; left; left &= left - 1) {
             unsigned l = (unsigned)__builtin_ctz(left);
             uint32_t address = flight->lanes.address[l];
 
-            emu_order_landed(warp, l, address, flight->bytes);
+            if (threshold) {
+                warp->copies_waited[l] = warp->order.tick;
+                emu_order_landed(block, warp->index * EMU_LANES + l, warp->order.tick, address,
+                                 flight->bytes);
+            } else {
+                warp->copies_landed[l] = tick;
+                emu_order_landed(block, emu_copies_agent(warp), tick, address, flight->bytes);
+            }
             emu_bits_clear(block->shared_pending, address, flight->bytes);
             emu_bits_set(block->shared_written, address, flight->bytes);
         }
@@ -106,6 +129,36 @@ void emu_flights_wait_lanes(struct emu_warp *warp, const uint32_t *threshold, ui
         }
     }
     flights->count = kept;
+}
+
+void emu_flights_wait_lanes(struct emu_warp *warp, const uint32_t *threshold, uint32_t mask)
+{
+    finish_lanes(warp, mask, threshold, 0, 0);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (threshold[l] && warp->copies_landed[l]) { /* an mbarrier's count made them land */
+            emu_order_done(warp, 1u << l, emu_copies_agent(warp), warp->copies_landed[l]);
+        }
+    }
+}
+
+void emu_flights_land_lanes(struct emu_flight *arrival)
+{
+    struct emu_warp *warp = arrival->warp;
+    struct emu_mbarrier *barrier = emu_mbarrier_find(arrival->block, arrival->bulk.barrier);
+
+    arrival->agent = emu_copies_agent(warp);
+    arrival->tick = ++warp->copies_ended;
+    finish_lanes(warp, arrival->mask, NULL, arrival->number, arrival->tick);
+    for (uint32_t left = warp->run->order.off ? 0 : arrival->mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (warp->copies_waited[l]) { /* by the thread itself, before this */
+            emu_known_add(&barrier->now.known, warp->block, warp->index * EMU_LANES, 1u << l,
+                          warp->copies_waited[l]);
+        }
+    }
 }
 
 uint32_t emu_flights_groups(const struct emu_warp *warp)
@@ -191,7 +244,7 @@ static bool land(struct emu_flights *flights, uint32_t at)
         emu_known_add(&barrier->now.known, block, flight->agent / EMU_LANES * EMU_LANES,
                       1u << flight->agent % EMU_LANES, flight->tick);
     }
-    if (emu_mbarrier_add(flight->warp, flight->insn, lane, block, barrier, 0,
+    if (emu_mbarrier_add(flight->warp, flight->insn, lane, block, barrier, flight->arrivals,
                          -(int64_t)flight->bytes) != EMU_NEXT) {
         return false;
     }
@@ -320,6 +373,11 @@ bool emu_flights_end(struct emu_block *block)
 {
     bool landed = false;
 
+    for (uint32_t i = block->flights.count; i-- > 0;) {
+        if (block->flights.items[i].arrivals) { /* nobody waits for them any more */
+            drop(&block->flights, i);
+        }
+    }
     if (block->flights.count) {
         const struct emu_flight *flight = &block->flights.items[0];
 

@@ -69,6 +69,8 @@ struct emu_flight {
     uint32_t batch;       /* LANES and STORE: number of the group it belongs to */
     uint32_t bytes;       /* a lane, or all */
     uint32_t agent, tick; /* of a bulk copy (emu_order.h) */
+    uint32_t arrivals;    /* LOAD: at the mbarrier, of lanes whose cp.async before are done then */
+    uint32_t number;      /* LANES: cp.async of the warp before it; the same of such an arrival */
     bool moved;           /* LANES: the bytes have changed, though nobody may look yet */
     uint8_t add;          /* enum ptx_type of a reduction; 0: a copy */
     uint8_t op;           /* enum ptx_atom of it */
@@ -94,6 +96,8 @@ bool emu_flight_start(struct emu_run *run, struct emu_block *owner, struct emu_f
 
 /* Lanes of the mask have waited for their cp.async of groups below the lane's threshold. */
 void emu_flights_wait_lanes(struct emu_warp *warp, const uint32_t *threshold, uint32_t mask);
+/* The move of an arrival: cp.async that its lanes started before it are done. */
+void emu_flights_land_lanes(struct emu_flight *arrival);
 /* Groups of cp.async that the warp has not waited for. */
 uint32_t emu_flights_groups(const struct emu_warp *warp);
 /* The lane has waited for its stores of groups up to `batch`: for their reads, or for all. */

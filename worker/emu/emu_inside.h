@@ -31,7 +31,8 @@
 #define EMU_SLOT_STORE 32u /* two a thread that stores in bulk: its reads, its writes */
 #define EMU_SLOT_LOAD  64u /* one a load in flight, used in turn */
 #define EMU_SLOT_LOADS 64u
-#define EMU_GROUPS_MAX 33 /* one a lane, and one while a group is being split */
+#define EMU_SLOT_COPY  128u /* one a warp: its cp.async that an mbarrier counts */
+#define EMU_GROUPS_MAX 33   /* one a lane, and one while a group is being split */
 
 /* Windows of the generic address space. Allocations get addresses from EMU_GLOBAL_BASE up. */
 #define EMU_GLOBAL_BASE  0x0000000200000000ull
@@ -275,6 +276,9 @@ struct emu_warp {
     unsigned char *local, *local_written;
     struct emu_flights flights;  /* cp.async and stores in bulk that its lanes started */
     uint32_t batches[EMU_LANES]; /* groups of cp.async closed by each lane */
+    /* cp.async started; tick of the agent of those that an mbarrier counts, and of each lane the
+     * one at which the last of its own landed; the lane's tick when it last waited for some. */
+    uint32_t copies, copies_ended, copies_landed[EMU_LANES], copies_waited[EMU_LANES];
     struct emu_lane_order order;
     /* wgmma: groups closed, groups waited for, fences so far; and of each register slot of 64 bytes
      * the group that used it last (+ 1) and the fence behind which it was touched last (+ 1). */
@@ -373,6 +377,11 @@ struct emu_run {
     uint64_t random;                /* state of the generator of the random schedule */
     uint64_t unit_first, unit_step; /* its order of blocks */
 };
+
+static inline uint32_t emu_copies_agent(const struct emu_warp *warp)
+{
+    return warp->run->warps * EMU_LANES + EMU_SLOT_COPY + warp->index;
+}
 
 /* The next number of the launch. */
 static inline uint32_t emu_random(struct emu_run *run)

@@ -238,7 +238,9 @@ void emu_known_add(struct emu_known *into, const struct emu_block *block, uint32
         return;
     }
     for (uint32_t left = mask; left; left &= left - 1) {
-        into->all.own->tick[first + (uint32_t)__builtin_ctz(left)] = tick;
+        uint32_t *at = &into->all.own->tick[first + (uint32_t)__builtin_ctz(left)];
+
+        *at = tick > *at ? tick : *at; /* copies of one slot land in any order */
     }
 }
 

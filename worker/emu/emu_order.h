@@ -30,7 +30,7 @@ struct emu_alloc;
 struct emu_reach;
 struct emu_barrier;
 
-#define EMU_ASYNC_AGENTS 128u
+#define EMU_ASYNC_AGENTS 160u
 #define EMU_TICK_MAX     ((1u << 27) - 1)
 
 /* Up to which tick each agent of one block is known. */
@@ -194,7 +194,13 @@ void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32
 
 /* ------------------------------------------------------------------ accesses (emu_shadow.c) */
 
-enum emu_async_kind { EMU_ASYNC_READ, EMU_ASYNC_WRITE, EMU_ASYNC_ADD };
+enum emu_async_kind {
+    EMU_ASYNC_READ,
+    EMU_ASYNC_WRITE,
+    EMU_ASYNC_ADD,
+    EMU_ASYNC_PUT, /* a write, as plain ones see memory: no fence.proxy.async is needed */
+    EMU_ASYNC_SUM  /* the same of an atomic operation, of the cluster's scope */
+};
 
 /* Up to 16 aligned bytes touched by an asynchronous operation that `lane` starts now. `target`: the
  * block whose shared memory it is, NULL for global memory. The agent is one of block `owner`. */
@@ -207,8 +213,9 @@ int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned
  * EMU_NEXT or EMU_STOP. */
 int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                      uint32_t bytes, unsigned kind, struct emu_reach *reach);
-/* The bytes of shared memory count as written by this lane now: its asynchronous copy is complete.
- */
-void emu_order_landed(struct emu_warp *warp, unsigned lane, uint32_t address, uint32_t bytes);
+/* The bytes of shared memory count as written by this agent at its tick: an asynchronous copy is
+ * complete. */
+void emu_order_landed(struct emu_block *block, uint32_t agent, uint32_t tick, uint32_t address,
+                      uint32_t bytes);
 
 #endif

@@ -93,8 +93,8 @@ static bool shown(const struct touch *touch, uint64_t epoch)
     uint32_t agent = epoch_agent(epoch);
     const struct emu_ticks *ticks;
 
-    if (agent >= touch->warp->run->warps * EMU_LANES) {
-        return true; /* asynchronous itself */
+    if (touch->generic || agent >= touch->warp->run->warps * EMU_LANES) {
+        return true; /* not of another proxy, or asynchronous itself */
     }
     ticks = ticks_of(async, touch, epoch_tag(epoch));
     return ticks && ticks->tick[agent] >= epoch_tick(epoch);
@@ -685,9 +685,12 @@ int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned
                           .target = target,
                           .address = address,
                           .async = true,
-                          .scope = kind == EMU_ASYNC_ADD ? EMU_SCOPE_GPU : EMU_WEAK,
+                          .generic = kind == EMU_ASYNC_PUT || kind == EMU_ASYNC_SUM,
+                          .scope = kind == EMU_ASYNC_ADD   ? EMU_SCOPE_GPU
+                                   : kind == EMU_ASYNC_SUM ? EMU_SCOPE_CLUSTER
+                                                           : EMU_WEAK,
                           .write = kind != EMU_ASYNC_READ,
-                          .atomic = kind == EMU_ASYNC_ADD,
+                          .atomic = kind == EMU_ASYNC_ADD || kind == EMU_ASYNC_SUM,
                           .space = target ? EMU_SHARED : EMU_GLOBAL};
 
     if (warp->run->order.off) {
@@ -697,19 +700,21 @@ int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned
     return access_one(&touch, NULL, 0);
 }
 
-void emu_order_landed(struct emu_warp *warp, unsigned lane, uint32_t address, uint32_t bytes)
+void emu_order_landed(struct emu_block *block, uint32_t agent, uint32_t tick, uint32_t address,
+                      uint32_t bytes)
 {
+    struct emu_order *order = &block->warps[0].run->order;
     struct emu_shadow_page *page;
 
-    if (warp->run->order.off) {
+    if (order->off) {
         return;
     }
-    page = page_at(&warp->run->order, &warp->block->shadow, address, bytes);
+    page = page_at(order, &block->shadow, address, bytes);
     if (!page) {
         return;
     }
     for (uint32_t at = address; at < address + bytes; at += 1u << page->shift) {
-        page->cells[at % EMU_SHADOW_BYTES >> page->shift].writer = epoch_of(
-            tag_of(warp->block->index), warp->index * EMU_LANES + lane, warp->order.tick, EMU_WEAK);
+        page->cells[at % EMU_SHADOW_BYTES >> page->shift].writer =
+            epoch_of(tag_of(block->index), agent, tick, EMU_WEAK);
     }
 }

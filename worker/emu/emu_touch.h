@@ -28,6 +28,7 @@ struct touch {
     unsigned lane;
     struct emu_block *target; /* whose shared memory it is */
     bool async;
+    bool generic; /* asynchronous, but no other proxy */
     uint8_t scope;
     bool write, atomic;
     enum emu_space space;

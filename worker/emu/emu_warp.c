@@ -50,6 +50,9 @@ void emu_warp_start(struct emu_warp *warp, uint32_t lanes)
     memset(warp->bulk_used, 0, sizeof(warp->bulk_used));
     memset(warp->bulk_waited, 0, sizeof(warp->bulk_waited));
     memset(warp->batches, 0, sizeof(warp->batches));
+    warp->copies = warp->copies_ended = 0;
+    memset(warp->copies_landed, 0, sizeof(warp->copies_landed));
+    memset(warp->copies_waited, 0, sizeof(warp->copies_waited));
 }
 
 static void save_current(struct emu_warp *warp)

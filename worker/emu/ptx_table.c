@@ -409,6 +409,7 @@ static enum gk_status index_of(enum emu_isa isa, struct ptx_index **out, struct 
         emu_rows_slow_cvt(),
         emu_rows_slow_float(),
         emu_rows_sync(),
+        emu_rows_async(),
         emu_rows_control(),
     };
     struct ptx_index *index = calloc(1, sizeof(*index));

@@ -288,6 +288,7 @@ struct ptx_rows emu_rows_half(void);
 struct ptx_rows emu_rows_slow_cvt(void);
 struct ptx_rows emu_rows_slow_float(void);
 struct ptx_rows emu_rows_sync(void);
+struct ptx_rows emu_rows_async(void);
 struct ptx_rows emu_rows_control(void);
 
 #endif
