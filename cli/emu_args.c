@@ -19,7 +19,8 @@ enum gk_status gk_emu_triple(const char *text, const char *option, struct gk_jso
     for (int i = 0; i < 3 && status == GK_OK; i++) {
         char *end = NULL;
         long value = *text ? strtol(text, &end, 10) : 1;
-        if (*text && (end == text || value < 1 || value > DIM_MAX || (*end && *end != ','))) {
+        if (*text && (end == text || value < 1 || value > DIM_MAX || (*end && *end != ',') ||
+                      (*end == ',' && !end[1]))) {
             status =
                 gk_fail(err, GK_USAGE, "--%s: '%s': X, X,Y or X,Y,Z are wanted, 1 or more each",
                         option, text);
@@ -49,12 +50,12 @@ static enum gk_status bad_argument(const char *text, const char *why, struct gk_
                    text, why);
 }
 
-static enum gk_status check_type(const char *text, size_t size, char name[16], struct gk_err *err)
+static enum gk_status check_type(const char *text, size_t size, char name[16], enum gk_dtype *dtype,
+                                 struct gk_err *err)
 {
     struct gk_buf known = {0};
-    enum gk_dtype dtype;
     (void)snprintf(name, 16, "%.*s", size < 15 ? (int)size : 15, text);
-    if (gk_dtype_from_name(name, &dtype)) {
+    if (gk_dtype_from_name(name, dtype)) {
         return GK_OK;
     }
     for (int i = 0; i < GK_DTYPE_COUNT; i++) {
@@ -73,7 +74,34 @@ static bool is_number(const char *text, double *value_out)
     return end != text && *end == '\0' && isfinite(*value_out);
 }
 
-static bool is_fill(const char *text)
+/* A type of integers takes what it holds, nothing rounded: and what a double tells exactly, which
+ * is how far the way to the kernel goes. */
+static bool holds(enum gk_dtype dtype, double value)
+{
+    double least = 0, most = 0;
+    switch (dtype) {
+    case GK_I8:
+        least = INT8_MIN, most = INT8_MAX;
+        break;
+    case GK_U8:
+        most = UINT8_MAX;
+        break;
+    case GK_I32:
+        least = INT32_MIN, most = INT32_MAX;
+        break;
+    case GK_U32:
+        most = UINT32_MAX;
+        break;
+    case GK_I64:
+        least = -0x1p53 + 1, most = 0x1p53 - 1;
+        break;
+    default:
+        return true;
+    }
+    return value == floor(value) && value >= least && value <= most;
+}
+
+static bool is_fill(enum gk_dtype dtype, const char *text)
 {
     static const char *const words[] = {"normal", "uniform", "iota", "none"};
     double value = 0;
@@ -82,7 +110,7 @@ static bool is_fill(const char *text)
             return true;
         }
     }
-    return is_number(text, &value);
+    return is_number(text, &value) && holds(dtype, value);
 }
 
 enum gk_status gk_emu_argument(const char *text, struct gk_json **argument_out, struct gk_err *err)
@@ -91,7 +119,8 @@ enum gk_status gk_emu_argument(const char *text, struct gk_json **argument_out, 
     const char *equals = strchr(text, '=');
     char name[16];
     double value = 0;
-    enum gk_status status = check_type(text, name_size, name, err);
+    enum gk_dtype dtype = GK_F32;
+    enum gk_status status = check_type(text, name_size, name, &dtype, err);
     if (status != GK_OK) {
         return status;
     }
@@ -103,13 +132,15 @@ enum gk_status gk_emu_argument(const char *text, struct gk_json **argument_out, 
         const char *fill = equals ? equals + 1 : "none";
         if (elements < 1 || !end || *end != ']' || (end[1] != '\0' && end + 1 != equals)) {
             status = bad_argument(text, "1 or more elements in brackets", err);
-        } else if (!is_fill(fill)) {
-            status = bad_argument(text, "no such fill", err);
+        } else if (!is_fill(dtype, fill)) {
+            status = bad_argument(text, "no such fill of this type", err);
         }
         good = good && gk_json_set_int(json, "elements", elements) &&
                gk_json_set_string(json, "fill", fill);
     } else if (!equals || !is_number(equals + 1, &value)) {
         status = bad_argument(text, "a value is missing", err);
+    } else if (!holds(dtype, value)) {
+        status = bad_argument(text, "the type does not hold this value exactly", err);
     } else {
         good = good && gk_json_set_real(json, "value", value);
     }

@@ -196,12 +196,18 @@ enum gk_status gk_file_store(const char *path, const void *bytes, size_t size, s
 {
     enum gk_status status = GK_OK;
     char *aside = NULL;
-    struct stat info;
+    struct stat info = {0};
+    bool is_there = stat(path, &info) == 0;
+    if (is_there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+        /* root could put a file in the place of /dev/null */
+        return gk_fail(err, GK_INPUT, "%s: is %s, it is not replaced by a file", path,
+                       kind_of(info.st_mode));
+    }
     int fd = open_aside(path, &aside);
     if (fd < 0) {
         return fail_write("create a file beside it", path, err);
     }
-    if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) {
+    if (is_there && S_ISREG(info.st_mode)) {
         (void)fchmod(fd, info.st_mode & 07777); /* kept if we may; the default else */
     }
     if (!write_whole(fd, bytes, size) || fsync(fd) != 0) {

@@ -159,11 +159,12 @@ static bool number_of(struct replay_rows *rows, const struct gk_json *json, doub
     }
 }
 
-/* A part of the cost: not negative, 0 when it is missing. */
+/* A part of the cost: not negative, 0 when it is missing or so large that sums would overflow. */
 static double cost_of(struct replay_rows *rows, const struct gk_json *object, const char *key)
 {
     double value = 0;
-    return number_of(rows, gk_json_get(object, key), &value) && value > 0 ? value : 0;
+    bool good = number_of(rows, gk_json_get(object, key), &value) && value < FAILED_TIME;
+    return good && value > 0 ? value : 0;
 }
 
 static bool has_word(const char *text, const char *word)
@@ -472,7 +473,7 @@ static enum gk_status read_samples(struct replay_rows *rows, const struct gk_jso
     }
     for (size_t i = 0; i < count; i++) {
         double value = 0;
-        if (number_of(rows, gk_json_at(list, i), &value) && value > 0 && isfinite(value)) {
+        if (number_of(rows, gk_json_at(list, i), &value) && value > 0 && value < FAILED_TIME) {
             rows->samples[rows->sample_count++] = value;
             raw->row.sample_count++;
         } else {

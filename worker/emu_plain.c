@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/buf.h"
 #include "core/hash.h"
@@ -90,7 +91,8 @@ static bool is_header(const char *name)
     return false;
 }
 
-/* Headers of a folder under prefix + name. A folder that is not there has none. */
+/* Headers of a folder under prefix + name. A folder that is not there has none; what is no file (a
+ * folder of that name, an editor's lock that points nowhere) is none. */
 static enum gk_status add_folder(struct plain *plain, const char *folder, const char *prefix,
                                  struct gk_err *err)
 {
@@ -100,7 +102,9 @@ static enum gk_status add_folder(struct plain *plain, const char *folder, const 
     while (dir && status == GK_OK && (entry = readdir(dir)) != NULL) {
         char *text = NULL, *path = NULL, *name = NULL;
         size_t size = 0;
-        if (!is_header(entry->d_name)) {
+        struct stat info;
+        if (!is_header(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &info, 0) != 0 ||
+            !S_ISREG(info.st_mode)) {
             continue;
         }
         path = gk_asprintf("%s/%s", folder, entry->d_name);
@@ -152,6 +156,10 @@ static enum gk_status compile(struct plain *plain, struct gk_err *err)
         .options = options,
         .target = plain->device->props.target,
     };
+    if (gk_json_count(list) > OPTIONS_MAX_PLAIN) {
+        free(headers);
+        return gk_fail(err, GK_LIMIT, "--option: more than %d", OPTIONS_MAX_PLAIN);
+    }
     if (!headers) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
@@ -159,7 +167,7 @@ static enum gk_status compile(struct plain *plain, struct gk_err *err)
         headers[input.header_count].name = plain->sources.files[i].name;
         headers[input.header_count++].text = plain->sources.files[i].text;
     }
-    for (size_t i = 0; i < gk_json_count(list) && i < OPTIONS_MAX_PLAIN; i++) {
+    for (size_t i = 0; i < gk_json_count(list); i++) {
         options[input.option_count++] = gk_json_string(gk_json_at(list, i), "");
     }
     enum gk_status status = gk_compiler_run(plain->compiler, &input, &plain->code, err);
@@ -198,8 +206,11 @@ static enum gk_status find_entry(struct plain *plain, struct gk_err *err)
     }
     enum gk_status status = GK_OK;
     if (fits == 0) {
-        status = gk_fail(err, GK_INPUT, "--entry %s: there is no such kernel; the file has %s",
-                         wanted ? wanted : "NAME", count ? gk_buf_text(&names) : "none");
+        status =
+            wanted ? gk_fail(err, GK_INPUT, "--entry %s: there is no such kernel; the file has %s",
+                             wanted, count ? gk_buf_text(&names) : "none")
+                   : gk_fail(err, GK_INPUT, "%s: there is no __global__ function in it",
+                             gk_json_get_string(plain->request, "what", "?"));
     } else if (fits > 1) {
         status = gk_fail(err, GK_INPUT, "--entry %s: several kernels are meant; the file has %s",
                          wanted ? wanted : "NAME is missing", gk_buf_text(&names));
@@ -239,12 +250,13 @@ static enum gk_status read_argument(struct plain *plain, uint32_t index, const s
         store_scalar(arg, plain->launch.args[index].bytes);
         return GK_OK;
     }
-    uint64_t bytes = (uint64_t)arg->elements * gk_dtype_bytes(arg->dtype);
     char name[32];
-    if (arg->elements < 1 || bytes > BUFFER_BYTES_MAX) {
+    if (arg->elements < 1 || /* a product could wrap */
+        (uint64_t)arg->elements > BUFFER_BYTES_MAX / gk_dtype_bytes(arg->dtype)) {
         return gk_fail(err, GK_LIMIT, "argument %" PRIu32 ": %" PRId64 " elements; 1 byte to 1 GiB",
                        index, arg->elements);
     }
+    uint64_t bytes = (uint64_t)arg->elements * gk_dtype_bytes(arg->dtype);
     (void)snprintf(name, sizeof name, "argument %" PRIu32, index);
     enum gk_status status = gk_buffer_make(plain->device, name, bytes, 256, &arg->buffer, err);
     memcpy(plain->launch.args[index].bytes, &arg->buffer.address, 8);

@@ -124,6 +124,16 @@ emu 2 "no type" "$TMP/saxpy.cu" --entry sum --grid 2 --block 32 --arg 'f33[4]'
 says "$TMP/err" "no type 'f33'" 'bf16'
 emu 2 "no fill" "$TMP/saxpy.cu" --entry sum --grid 2 --block 32 --arg 'f32[4]=odd'
 says "$TMP/err" 'no such fill' 'iota'
+emu 2 "a size that wraps" "$TMP/saxpy.cu" --entry sum --grid 1 --block 32 --arg 'f32[4611686018427387904]=1' --arg 'f32[1]'
+says "$TMP/err" '4611686018427387904 elements; 1 byte to 1 GiB'
+emu 2 "too many options" "$TMP/saxpy.cu" --entry sum --grid 1 --block 32 $(printf -- '--option=-DX%d ' {1..33})
+says "$TMP/err" '--option: more than'
+mkdir -p "$TMP/odd/folder.h"
+echo '__device__ int two = 2;' >"$TMP/odd/none.cu"
+ln -s nowhere "$TMP/odd/.#lock.h"
+mkfifo "$TMP/odd/pipe.h"
+emu 2 "no kernel at all, beside headers that are no files" "$TMP/odd/none.cu" --grid 1 --block 32
+says "$TMP/err" 'none.cu: there is no __global__ function in it'
 emu 2 "of templates" "$TMP/saxpy.cu" --grid 2 --block 32 --shape M=1
 says "$TMP/err" '--shape is for templates'
 emu 2 "of plain files" gemm --shape M=32,N=32,K=32 --grid 2

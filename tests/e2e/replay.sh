@@ -101,6 +101,15 @@ refused 'not a regular file' "$TMP"
 refused 'neither a cache' "$SRC/kernels/gemm/op.json"
 refused "--strategy 'best'" "$TMP/toy.json" --strategy random,best
 refused '--seeds' "$TMP/toy.json" --seeds 0
+# Numbers whose sums overflow are no costs and no samples: nothing in the tables is infinite.
+sed 's/"compile_time": 500.0,/"compile_time": 1e308, "benchmark_time": 1e308,/' "$TMP/toy.json" >"$TMP/costly.json"
+ok "costs that overflow" replay "$TMP/costly.json" --json >"$TMP/out"
+ok "costs that overflow are left out" python3 -c 'import json, sys; json.load(open(sys.argv[1], encoding="utf-8"))' "$TMP/out"
+sed -E 's/"time": [0-9.]+,//; s/"times": \[[0-9., e-]+\]/"times": [1e308, 1e308]/' "$TMP/toy.json" >"$TMP/slow.json"
+refused 'samples that are no positive number' "$TMP/slow.json"
 refused 'a recorded space is missing'
+mkfifo "$TMP/pipe.svg"
+refused 'is a FIFO, it is not replaced by a file' "$TMP/toy.json" --seeds 1 --evals 5 --strategy random --svg "$TMP/pipe.svg"
+ok "the FIFO is still there" test -p "$TMP/pipe.svg"
 [ -e "$GKTUNE_STATE" ] && bad "a state folder was made"
 finish "$checks checks"

@@ -178,6 +178,14 @@ static void arguments(void **state)
         {"i32", NULL},
         {"i32=", NULL},
         {"i32=5x", NULL},
+        {"i64=9007199254740991", "{\"dtype\":\"i64\",\"value\":9007199254740991.0}"},
+        {"i64=9007199254740992", NULL}, /* the next whole number could have become this one */
+        {"i64=1e300", NULL},
+        {"i32=2147483648", NULL},
+        {"i32=2.5", NULL},
+        {"u8=-1", NULL},
+        {"u8[4]=256", NULL},
+        {"i8[4]=-128", "{\"dtype\":\"i8\",\"elements\":4,\"fill\":\"-128\"}"},
         {"half[4]=1", NULL},
         {"", NULL},
     };
@@ -185,7 +193,8 @@ static void arguments(void **state)
         const char *text, *json;
     } triples[] = {{"4", "[4,1,1]"}, {"4,2", "[4,2,1]"},    {"4,2,3", "[4,2,3]"},
                    {"0", NULL},      {"4,2,3,1", NULL},     {"x", NULL},
-                   {"4 2", NULL},    {"99999999999", NULL}, {"-1", NULL}};
+                   {"4 2", NULL},    {"99999999999", NULL}, {"-1", NULL},
+                   {"4,", NULL},     {",4", NULL}};
     (void)state;
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases) + GK_ARRAY_COUNT(triples); i++) {
         bool is_arg = i < GK_ARRAY_COUNT(cases);
