@@ -50,8 +50,8 @@ enum gk_status gk_json_load(const char *path, size_t size_max, struct gk_json **
 /* The same guard for any text file: malloc'd, NUL-terminated, *size_out without the NUL. */
 enum gk_status gk_file_load(const char *path, size_t size_max, char **text_out, size_t *size_out,
                             struct gk_err *err);
-/* Writes aside, fsyncs, renames, fsyncs the folder: a reader sees the old or the new whole file. What
- * is there and no file, as a device or a FIFO, is not replaced: GK_INPUT. */
+/* Writes aside, fsyncs, renames, fsyncs the folder: a reader sees the old or the new whole file.
+ * What is there and no file, as a device or a FIFO, is not replaced: GK_INPUT. */
 enum gk_status gk_file_store(const char *path, const void *bytes, size_t size, struct gk_err *err);
 
 void gk_json_free(struct gk_json *json);
