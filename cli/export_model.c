@@ -1,6 +1,8 @@
 /* Rows of one op on one arch: see export_model.h. */
 #include "cli/export_model.h"
 
+#include "core/policy.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,7 +203,7 @@ static enum gk_status choose_op(struct export_set *set, const struct gk_json *ro
         }
         if (set->policy[0] == '\0') {
             (void)snprintf(set->policy, sizeof set->policy, "%s",
-                           gk_json_get_string(row, "policy", "cold-graph"));
+                           gk_json_get_string(row, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH)));
         }
     }
     return set->op ? GK_OK

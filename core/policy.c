@@ -27,5 +27,8 @@ bool gk_policy_from_name(const char *name, enum gk_policy *policy_out)
 
 const char *gk_policy_names(void)
 {
-    return "cold-graph, cold-graph-pdl, warm, eager";
+#define GK_POLICY_LISTED(name, text) ", " text
+    static const char list[] = GK_POLICY_MAP(GK_POLICY_LISTED);
+#undef GK_POLICY_LISTED
+    return list + 2; /* behind the first comma */
 }

@@ -309,74 +309,56 @@ static const char *failure_text(const struct gk_json *passes, int64_t trial)
     return trial == INT64_MIN ? "no samples came" : "behind, and left out of later passes";
 }
 
-/* What a worker said of its samples of an entry, newest first; NULL. */
-static const char *detail_of(const struct gk_json *passes, int64_t trial)
+/* What a worker said of an entry in the i-th of the passes; NULL: nothing. */
+static const struct gk_json *sample_of(const struct gk_json *passes, size_t i, int64_t trial)
 {
-    for (size_t i = gk_json_count(passes); i-- > 0;) {
-        const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
-        for (size_t s = 0; s < gk_json_count(samples); s++) {
-            const struct gk_json *sample = gk_json_at(samples, s);
-            const char *detail = gk_json_get_string(sample, "detail", NULL);
-            if (detail && gk_json_get_int(sample, "trial", INT64_MAX) == trial) {
-                return detail;
-            }
+    const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
+    for (size_t s = 0; s < gk_json_count(samples); s++) {
+        const struct gk_json *sample = gk_json_at(samples, s);
+        if (gk_json_get_int(sample, "trial", INT64_MAX) == trial) {
+            return sample;
         }
     }
     return NULL;
 }
 
-/* What a reader of an entry's time has to know: marks that its samples had in any pass, in the
- * order of their declaration. NULL: none, or no memory. */
-static struct gk_json *marks_of(const struct gk_json *passes, int64_t trial)
+/* Sets the entry's marks, what a reader of its time has to know: those that its samples had in any
+ * pass, in the order of their declaration. No member where there are none. */
+static bool set_marks(struct gk_json *entry, const struct gk_json *passes, int64_t trial)
 {
-    bool has[GK_MARK_COUNT] = {false};
+    bool has[GK_MARK_COUNT] = {false}, ok = true;
     struct gk_json *list = NULL;
     for (size_t i = 0; i < gk_json_count(passes); i++) {
-        const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
-        for (size_t s = 0; s < gk_json_count(samples); s++) {
-            const struct gk_json *sample = gk_json_at(samples, s),
-                                 *marks = gk_json_get(sample, "marks");
-            bool own = gk_json_get_int(sample, "trial", INT64_MAX) == trial;
-            for (size_t m = 0; own && m < gk_json_count(marks); m++) {
-                const char *name = gk_json_string(gk_json_at(marks, m), "");
-                for (uint32_t k = 0; k < GK_MARK_COUNT; k++) {
-                    has[k] = has[k] || strcmp(gk_mark_name((enum gk_mark)k), name) == 0;
-                }
+        const struct gk_json *marks = gk_json_get(sample_of(passes, i, trial), "marks");
+        for (size_t m = 0; m < gk_json_count(marks); m++) {
+            const char *name = gk_json_string(gk_json_at(marks, m), "");
+            for (uint32_t k = 0; k < GK_MARK_COUNT; k++) {
+                has[k] = has[k] || strcmp(gk_mark_name((enum gk_mark)k), name) == 0;
             }
         }
     }
     for (uint32_t k = 0; k < GK_MARK_COUNT; k++) {
         if (has[k]) {
             list = list ? list : gk_json_new_array();
-            (void)gk_json_push(list, gk_json_new_string(gk_mark_name((enum gk_mark)k)));
+            ok = gk_json_push(list, gk_json_new_string(gk_mark_name((enum gk_mark)k))) && ok;
         }
     }
-    return list;
+    return (!list || gk_json_set(entry, "marks", list)) && ok;
 }
 
-/* Its time over twice the sets, as a part of that over the plain ones; 0: nobody looked. */
-static double twice_of(const struct gk_json *passes, int64_t trial)
-{
-    double ratio = 0;
-    for (size_t i = 0; i < gk_json_count(passes); i++) {
-        const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
-        for (size_t s = 0; s < gk_json_count(samples); s++) {
-            const struct gk_json *sample = gk_json_at(samples, s);
-            if (gk_json_get_int(sample, "trial", INT64_MAX) == trial) {
-                ratio = gk_json_get_real(sample, "twice_ratio", ratio);
-            }
-        }
-    }
-    return ratio;
-}
-
+/* The newest words of a worker about the entry, and its time over twice the sets as a part of that
+ * over the plain ones: each where there is one. */
 static bool set_said(struct gk_json *entry, const struct gk_json *passes, int64_t trial)
 {
-    const char *detail = detail_of(passes, trial);
-    struct gk_json *marks = marks_of(passes, trial);
-    double twice = twice_of(passes, trial);
-    bool ok = !marks || gk_json_set(entry, "marks", marks);
-    return ok && (!detail || gk_json_set_string(entry, "detail", detail)) &&
+    const char *detail = NULL;
+    double twice = 0; /* nobody looked */
+    for (size_t i = 0; i < gk_json_count(passes); i++) {
+        const struct gk_json *sample = sample_of(passes, i, trial);
+        detail = gk_json_get_string(sample, "detail", detail);
+        twice = gk_json_get_real(sample, "twice_ratio", twice);
+    }
+    return set_marks(entry, passes, trial) &&
+           (!detail || gk_json_set_string(entry, "detail", detail)) &&
            (!(twice > 0) || gk_json_set_real(entry, "twice_ratio", twice));
 }
 

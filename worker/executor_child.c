@@ -268,7 +268,7 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
         .vendor_places = executor->options->vendor,
         .keep = is_final ? &key : NULL,
     };
-    const char *policy = gk_json_get_string(json, "policy", "cold-graph");
+    const char *policy = gk_json_get_string(json, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH));
     if (!gk_policy_from_name(policy, &trial.policy)) {
         return gk_fail(err, GK_INPUT, "policy '%s': there are %s", policy, gk_policy_names());
     }
