@@ -175,7 +175,7 @@ static struct gk_json *ideal_to_json(const struct gk_emu_ideal *ideal, bool zero
     return numbers_to_json(numbers, GK_ARRAY_COUNT(numbers), zeros);
 }
 
-/* The term that is largest binds; "latency" where all the others together are short work. */
+/* The term that is largest binds, latency among them. */
 static struct gk_json *model_to_json(const struct gk_emu_report *report)
 {
     const struct gk_emu_terms *terms = &report->terms;

@@ -356,8 +356,8 @@ static int check_box(struct bulk *bulk, const struct emu_map *map, const int32_t
 
 static int move_run(struct bulk *bulk, uint64_t global, uint32_t shared, uint32_t bytes)
 {
-    for (uint32_t at = 0; at < bytes; at += 16) {
-        if (move_piece(bulk, global + at, shared + at, 16) != EMU_NEXT) {
+    for (uint32_t at = 0; at < bytes; at += BULK_ALIGN) {
+        if (move_piece(bulk, global + at, shared + at, BULK_ALIGN) != EMU_NEXT) {
             return EMU_STOP;
         }
     }
@@ -471,7 +471,7 @@ static int start(struct bulk *bulk, const struct emu_flight_bulk *what, uint32_t
 
 /* ------------------------------------------------------------------ loads */
 
-/* Where a load goes in block `to`, and the barrier that it counts on there. */
+/* A load into block `to`, which counts on a barrier there. */
 static int start_load(struct bulk *bulk, struct emu_block *to, uint64_t barrier_address,
                       struct emu_flight_bulk *what, uint32_t bytes)
 {

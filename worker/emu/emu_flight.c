@@ -178,7 +178,8 @@ uint32_t emu_flights_groups(const struct emu_warp *warp)
 
 /* ------------------------------------------------------------------ stores */
 
-/* The source is a run of shared memory, whatever the box; a swizzle stays inside 128 bytes. */
+/* The source is a run of shared memory, whatever the box; a swizzle stays inside 128 bytes. Without
+ * memory for it `data` stays NULL: then the store is read when it is written, which is as legal. */
 static void read_source(struct emu_flight *flight)
 {
     uint32_t size = (flight->bytes + 127) / 128 * 128;

@@ -466,14 +466,18 @@ void emu_mbarrier_describe(struct gk_buf *text, const struct emu_warp *warp,
                            const struct emu_group *group, const char *where);
 emu_exec emu_exec_guarded;
 
-/* ------------------------------------------------------------------ setmaxnreg (emu_registers.c)
- */
+/* ------------------------------------------------------------------ registers (emu_registers.c) */
 
 emu_exec emu_exec_registers;
 /* All warps of the block have ended. false: a fault. */
 bool emu_registers_end(struct emu_block *block);
 void emu_registers_describe(struct gk_buf *text, const struct emu_warp *warp,
                             const struct emu_group *group, const char *where);
+
+/* ------------------------------------------------------------------ counts (emu_launch.c) */
+
+/* `hits` executions of the instruction, by its class. */
+void emu_count_class(struct gk_emu_counts *counts, const struct emu_insn *insn, uint64_t hits);
 
 /* ------------------------------------------------------------------ model (emu_model.c) */
 

@@ -772,35 +772,39 @@ static enum gk_status run_prepare(struct emu_run *run, struct gk_err *err)
     return GK_OK;
 }
 
-/* Executions of each instruction, summed by class. */
+void emu_count_class(struct gk_emu_counts *counts, const struct emu_insn *insn, uint64_t hits)
+{
+    uint64_t lanes = hits * EMU_LANES;
+
+    counts->warp_instructions += hits;
+    switch ((enum emu_class)insn->class) {
+    case EMU_CLASS_INT:
+        counts->int_ops += lanes;
+        break;
+    case EMU_CLASS_FMA:
+        counts->fma_ops += lanes;
+        break;
+    case EMU_CLASS_FP64:
+        counts->fp64_ops += lanes;
+        break;
+    case EMU_CLASS_SPECIAL:
+        counts->special_ops += lanes;
+        break;
+    case EMU_CLASS_TENSOR:
+        counts->tensor_flops += hits * insn->work;
+        break;
+    default:
+        break;
+    }
+}
+
 static void sum_counts(struct emu_run *run)
 {
     struct gk_emu_counts *counts = &run->report->counts;
     uint64_t places = (uint64_t)run->blocks_per_sm * run->emu->props.sm_count;
 
     for (uint32_t i = 0; i < run->kernel->code_count; i++) {
-        const struct emu_insn *insn = &run->kernel->code[i];
-        uint64_t hits = run->hits[i], lanes = hits * EMU_LANES;
-
-        switch ((enum emu_class)insn->class) {
-        case EMU_CLASS_INT:
-            counts->int_ops += lanes;
-            break;
-        case EMU_CLASS_FMA:
-            counts->fma_ops += lanes;
-            break;
-        case EMU_CLASS_FP64:
-            counts->fp64_ops += lanes;
-            break;
-        case EMU_CLASS_SPECIAL:
-            counts->special_ops += lanes;
-            break;
-        case EMU_CLASS_TENSOR:
-            counts->tensor_flops += hits * insn->work;
-            break;
-        default:
-            break;
-        }
+        emu_count_class(counts, &run->kernel->code[i], run->hits[i]);
     }
     counts->warp_instructions = run->executed;
     counts->blocks_per_sm = run->blocks_per_sm;

@@ -149,32 +149,6 @@ void emu_lines_request(struct emu_lines *lines, const uint64_t *address, uint32_
 
 /* ------------------------------------------------------------------ after it */
 
-static void add_class(struct gk_emu_counts *counts, const struct emu_insn *insn, uint64_t hits)
-{
-    uint64_t lanes = hits * EMU_LANES;
-
-    counts->warp_instructions += hits;
-    switch ((enum emu_class)insn->class) {
-    case EMU_CLASS_INT:
-        counts->int_ops += lanes;
-        break;
-    case EMU_CLASS_FMA:
-        counts->fma_ops += lanes;
-        break;
-    case EMU_CLASS_FP64:
-        counts->fp64_ops += lanes;
-        break;
-    case EMU_CLASS_SPECIAL:
-        counts->special_ops += lanes;
-        break;
-    case EMU_CLASS_TENSOR:
-        counts->tensor_flops += hits * insn->work;
-        break;
-    default:
-        break;
-    }
-}
-
 /* Line 0 is what the compiler made up inside of a call: the call's own line stands for it. */
 static void set_frames(struct gk_emu_line *line, const struct gk_emu_module *module, uint32_t loc)
 {
@@ -222,7 +196,7 @@ enum gk_status emu_lines_end(struct emu_run *run, struct gk_err *err)
         add_growth(&line->counts, &lines->sums[i].counts, &none.counts, sizeof(none.counts));
         add_growth(&line->ideal, &lines->sums[i].ideal, &none.ideal, sizeof(none.ideal));
         line->waits += lines->sums[i].waits;
-        add_class(&line->counts, insn, run->hits[i]);
+        emu_count_class(&line->counts, insn, run->hits[i]);
     }
     free(place);
     return GK_OK;

@@ -145,7 +145,8 @@ static double wave_latency(const struct gk_emu_counts *counts, double resident)
                larger(1.0, resident);
 }
 
-/* Each term in cycles: `share` is the busiest SM's part of the work. */
+/* Each term in cycles still, whatever its name says (to_ns() is the caller's): `share` is the
+ * busiest SM's part of the work. */
 static struct gk_emu_terms terms_of(const struct gk_emu_props *props,
                                     const struct gk_emu_counts *counts, double share,
                                     uint64_t footprint_bytes)

@@ -15,7 +15,6 @@
 #define STEPS      4096u      /* places of the cache */
 #define DEPTH_MAX  4096u      /* entries of one set */
 #define WALK_EVERY 64u        /* depths at which a set is looked through for what can go */
-#define NO_MEMORY  UINT32_MAX
 
 struct emu_reader emu_reader_of(const struct touch *touch)
 {

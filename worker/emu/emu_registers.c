@@ -15,7 +15,7 @@
 #define UNIT     8u /* registers a thread */
 #define LEAST    24u
 #define MOST     256u
-#define OF_AN_SM 65536u
+#define OF_AN_SM 65536u /* on every target; what ptxas divides among the threads of its bounds */
 
 static uint32_t up(uint32_t count)
 {

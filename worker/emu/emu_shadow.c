@@ -29,7 +29,6 @@
 #define MANY_STRONG ((uint64_t)TAGS << BLOCK_SHIFT | 4ull << 32)
 #define KIND_MASK   (~(uint64_t)UINT32_MAX)
 #define SHIFT_MAX   4u
-#define NO_MEMORY   UINT32_MAX
 
 /* ------------------------------------------------------------------ order of two accesses */
 

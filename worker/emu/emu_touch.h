@@ -70,8 +70,10 @@ struct emu_reader emu_reader_of_epoch(uint64_t epoch, uint32_t pc, uint8_t flags
 
 /* ------------------------------------------------------------------ lists of one piece */
 
+#define NO_MEMORY UINT32_MAX /* in place of a list */
+
 void emu_list_free(struct emu_order *order, uint32_t list);
-/* All of these give the new list; 0 is the empty one. UINT32_MAX: no memory. */
+/* All of these give the new list; 0 is the empty one. */
 uint32_t emu_list_push(struct emu_order *order, uint32_t list, struct emu_reader reader);
 uint32_t emu_list_copy(struct emu_order *order, uint32_t list);
 /* Without entries that the touch makes needless: those before it, and older ones of the same lanes;
