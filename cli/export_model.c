@@ -33,10 +33,7 @@ static enum gk_status add_unit(struct export_set *set, const struct export_bundl
                                const char *template_name, uint32_t *unit_out, struct gk_err *err)
 {
     const struct gk_op *op = gk_catalog_find(bundle->catalog, set->op_name);
-    const struct gk_template *t = NULL;
-    for (uint32_t i = 0; op && i < op->template_count; i++) {
-        t = strcmp(op->templates[i].name, template_name) == 0 ? &op->templates[i] : t;
-    }
+    const struct gk_template *t = op ? gk_op_template(op, template_name) : NULL;
     if (!t) {
         return gk_fail(err, GK_CORRUPT, "a row names template '%s', its bundle has none",
                        template_name);

@@ -299,6 +299,8 @@ struct gk_json *gk_bundle_to_json(const struct gk_bundle *bundle);
 enum gk_status gk_bundle_from_json(const struct gk_json *json, struct gk_bundle *bundle_out,
                                    struct gk_err *err);
 
+/* NULL: the op has none of that name. */
+const struct gk_template *gk_op_template(const struct gk_op *op, const char *name);
 /* True if the template is written for this target ("sm_90a"). */
 bool gk_template_runs_on(const struct gk_template *template_, const char *target);
 

@@ -182,7 +182,7 @@ static bool any_unnamed(const struct gk_op *op)
     return false;
 }
 
-static const struct gk_template *find_template(const struct gk_op *op, const char *name)
+const struct gk_template *gk_op_template(const struct gk_op *op, const char *name)
 {
     for (uint32_t i = 0; i < op->template_count; i++) {
         if (strcmp(op->templates[i].name, name) == 0) {
@@ -296,7 +296,7 @@ const struct gk_template *gk_op_named_template(struct gk_reader *r, const char *
                                                const char *text, const struct gk_json *json,
                                                const struct gk_op *op)
 {
-    const struct gk_template *t = find_template(op, text);
+    const struct gk_template *t = gk_op_template(op, text);
     if (!t && !is_listed(json, text) && !any_unnamed(op)) {
         gk_reader_fail(r, key, GK_NOT_FOUND,
                        "\"%.60s\" is neither here nor listed in \"templates\"", text);

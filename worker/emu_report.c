@@ -146,12 +146,8 @@ static enum gk_status read_request(struct report *report, struct gk_err *err)
         status = gk_config_from_text(&report->def, gk_json_get_string(request, "config", ""),
                                      &report->config, &tree, err);
     }
-    for (uint32_t i = 0; status == GK_OK && i < report->op->template_count; i++) {
-        if (strcmp(report->op->templates[i].name, report->config.template_name) == 0) {
-            report->template_ = &report->op->templates[i];
-        }
-    }
     if (status == GK_OK) {
+        report->template_ = gk_op_template(report->op, report->config.template_name);
         status = gk_plan_render(report->op, report->template_, &report->problem, &report->config,
                                 &report->device->props, &report->plan, err);
     }

@@ -158,10 +158,8 @@ static enum gk_status read_request(struct executor *executor, const struct gk_js
         status = gk_config_from_text(&request->def, gk_json_get_string(json, "config", ""),
                                      &request->config, &tree, err);
     }
-    for (uint32_t i = 0; status == GK_OK && i < request->op->template_count; i++) {
-        if (strcmp(request->op->templates[i].name, request->config.template_name) == 0) {
-            request->template_ = &request->op->templates[i];
-        }
+    if (status == GK_OK) {
+        request->template_ = gk_op_template(request->op, request->config.template_name);
     }
     return status == GK_OK ? read_codes(request, json, err) : status;
 }
