@@ -40,20 +40,6 @@ static void question_fini(struct question *q)
 
 /* ------------------------------------------------------------------ asking */
 
-static enum gk_status choose_op(struct question *q, const char *what, struct gk_err *err)
-{
-    q->op = gk_catalog_find(q->catalog, what);
-    if (!q->op && gk_catalog_op_count(q->catalog) == 1) {
-        q->op = gk_catalog_op(q->catalog, 0);
-    }
-    if (!q->op) {
-        struct gk_op_lookup lookup = gk_catalog_lookup(q->catalog);
-        return gk_fail(err, GK_USAGE, "family '%s' has several ops; name one of %s", what,
-                       lookup.names(lookup.context));
-    }
-    return GK_OK;
-}
-
 /* Without --arch: the least target that a template is written for. */
 static enum gk_status choose_arch(struct question *q, const char *arch, struct gk_err *err)
 {
@@ -100,7 +86,7 @@ static enum gk_status question_init(struct question *q, struct gk_cli *cli, stru
 {
     const char *what = cli->options.operands[0];
     enum gk_status status = gk_load_catalog(cli, what, &q->catalog, err);
-    status = status == GK_OK ? choose_op(q, what, err) : status;
+    status = status == GK_OK ? gk_choose_op(q->catalog, what, &q->op, err) : status;
     if (status == GK_OK) {
         status = choose_arch(q, gk_options_get(&cli->options, "arch"), err);
     }
@@ -136,23 +122,14 @@ static struct gk_json *schedules_of(const char *word, struct gk_err *err)
     return list;
 }
 
-static enum gk_status number_option(const struct gk_cli *cli, const char *name, int64_t min,
-                                    int64_t max, int64_t *value, struct gk_err *err)
-{
-    const char *text = gk_options_get(&cli->options, name);
-    char what[32];
-    (void)snprintf(what, sizeof what, "--%s", name);
-    return text ? gk_parse_int(text, what, min, max, value, err) : GK_OK;
-}
-
 /* Everything that does not depend on what is run. */
 static enum gk_status request_init(const struct gk_cli *cli, struct gk_json **request_out,
                                    struct gk_err *err)
 {
     int64_t seed = 1, inputs = 0;
-    enum gk_status status = number_option(cli, "seed", 0, INT64_MAX, &seed, err);
+    enum gk_status status = gk_options_int(&cli->options, "seed", 0, INT64_MAX, &seed, err);
     if (status == GK_OK) {
-        status = number_option(cli, "inputs", 0, 3, &inputs, err);
+        status = gk_options_int(&cli->options, "inputs", 0, 3, &inputs, err);
     }
     struct gk_json *schedules =
         status == GK_OK ? schedules_of(gk_options_get(&cli->options, "schedule"), err) : NULL;
@@ -283,7 +260,7 @@ static enum gk_status show(const struct gk_cli *cli, const struct gk_json *repor
     if (cli->json) {
         return gk_print_json(cli, report, err);
     }
-    enum gk_status status = number_option(cli, "top", 0, UINT32_MAX, &top, err);
+    enum gk_status status = gk_options_int(&cli->options, "top", 0, UINT32_MAX, &top, err);
     struct gk_emu_look look = {.top = (uint32_t)top,
                                .source = gk_options_has(&cli->options, "source"),
                                .color = cli->color && isatty(STDOUT_FILENO)};
@@ -302,7 +279,7 @@ enum gk_status gk_cmd_emu(struct gk_cli *cli, struct gk_err *err)
 {
     struct gk_json *request = NULL, *report = NULL;
     int64_t top = 0;
-    enum gk_status status = number_option(cli, "top", 0, UINT32_MAX, &top, err);
+    enum gk_status status = gk_options_int(&cli->options, "top", 0, UINT32_MAX, &top, err);
     status = status == GK_OK ? request_init(cli, &request, err) : status;
     status = status == GK_OK ? refuse_others(cli, err) : status;
     if (status == GK_OK) {

@@ -10,16 +10,6 @@
 #define EVALS_MAX 10000000
 #define JOBS_MAX  1024
 
-static enum gk_status number(const struct gk_cli *cli, const char *name, int64_t fallback,
-                             int64_t min, int64_t max, int64_t *out, struct gk_err *err)
-{
-    const char *text = gk_options_get(&cli->options, name);
-    char what[32];
-    *out = fallback;
-    (void)snprintf(what, sizeof what, "--%s", name);
-    return text ? gk_parse_int(text, what, min, max, out, err) : GK_OK;
-}
-
 static enum gk_status fail_strategy(const char *name, size_t size, struct gk_err *err)
 {
     struct gk_buf names = {0};
@@ -67,35 +57,28 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
                                    struct gk_err *err)
 {
     static const uint32_t usual[] = {25, 50, 100, 200, 400};
-    int64_t seeds, seed, evals, credit, ahead, samples, jobs;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const struct gk_options *options = &cli->options;
+    const char *budget_text = gk_options_get(options, "budget");
     struct gk_budget budget = {.trials = 400};
-    const char *budget_text = gk_options_get(&cli->options, "budget");
-    if (budget_text && gk_options_has(&cli->options, "evals")) {
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t seeds = 100, seed = 1, evals = 0, credit = 1, ahead = 0, samples = 0,
+            jobs = cpus > 0 && cpus <= JOBS_MAX ? cpus : 1;
+    const struct {
+        const char *name;
+        int64_t min, max;
+        int64_t *value;
+    } numbers[] = {{"seeds", 1, SEEDS_MAX, &seeds}, {"seed", 0, INT64_MAX / 2, &seed},
+                   {"evals", 1, EVALS_MAX, &evals}, {"credit", 1, 4096, &credit},
+                   {"ahead", 0, 16, &ahead},        {"samples", 0, GK_REPLAY_SAMPLES_MAX, &samples},
+                   {"jobs", 1, JOBS_MAX, &jobs}};
+    if (budget_text && gk_options_has(options, "evals")) {
         return gk_fail(err, GK_USAGE, "--budget and --evals say the same; give one of them");
     }
-    enum gk_status status = number(cli, "seeds", 100, 1, SEEDS_MAX, &seeds, err);
-    if (status == GK_OK) {
-        status = number(cli, "seed", 1, 0, INT64_MAX / 2, &seed, err);
-    }
-    if (status == GK_OK) {
-        status = budget_text ? gk_parse_budget(budget_text, &budget, err) : GK_OK;
-    }
-    if (status == GK_OK) {
-        status = number(cli, "evals", budget.trials, 1, EVALS_MAX, &evals, err);
-    }
-    if (status == GK_OK) {
-        status = number(cli, "credit", 1, 1, 4096, &credit, err);
-    }
-    if (status == GK_OK) {
-        status = number(cli, "ahead", 0, 0, 16, &ahead, err);
-    }
-    if (status == GK_OK) {
-        status = number(cli, "samples", 0, 0, GK_REPLAY_SAMPLES_MAX, &samples, err);
-    }
-    if (status == GK_OK) {
-        status =
-            number(cli, "jobs", cpus > 0 && cpus <= JOBS_MAX ? cpus : 1, 1, JOBS_MAX, &jobs, err);
+    enum gk_status status = budget_text ? gk_parse_budget(budget_text, &budget, err) : GK_OK;
+    evals = budget.trials;
+    for (size_t i = 0; status == GK_OK && i < GK_ARRAY_COUNT(numbers); i++) {
+        status = gk_options_int(options, numbers[i].name, numbers[i].min, numbers[i].max,
+                                numbers[i].value, err);
     }
     if (status != GK_OK) {
         return status;

@@ -30,20 +30,6 @@ static void question_fini(struct question *q)
     gk_catalog_destroy(q->catalog);
 }
 
-static enum gk_status choose_op(struct question *q, const char *what, struct gk_err *err)
-{
-    q->op = gk_catalog_find(q->catalog, what);
-    if (!q->op && gk_catalog_op_count(q->catalog) == 1) {
-        q->op = gk_catalog_op(q->catalog, 0); /* of a kernel.json, or a family of one */
-    }
-    if (!q->op) {
-        struct gk_op_lookup lookup = gk_catalog_lookup(q->catalog);
-        return gk_fail(err, GK_USAGE, "family '%s' has several ops; name one of %s", what,
-                       lookup.names(lookup.context));
-    }
-    return GK_OK;
-}
-
 static enum gk_status question_init(struct question *q, struct gk_cli *cli, struct gk_err *err)
 {
     const char *what = cli->options.operands[0], *arch = gk_options_get(&cli->options, "arch"),
@@ -63,7 +49,7 @@ static enum gk_status question_init(struct question *q, struct gk_cli *cli, stru
     }
     status = gk_load_catalog(cli, what, &q->catalog, err);
     if (status == GK_OK) {
-        status = choose_op(q, what, err);
+        status = gk_choose_op(q->catalog, what, &q->op, err);
     }
     if (status == GK_OK) {
         status = gk_shape_parse(shape, "--shape", &fields, err);

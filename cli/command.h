@@ -81,6 +81,11 @@ enum gk_status gk_finish_output(struct gk_err *err);
 /* Loads the catalog of an op, family or kernel.json; all mistakes in err. */
 enum gk_status gk_load_catalog(const struct gk_cli *cli, const char *what,
                                struct gk_catalog **catalog_out, struct gk_err *err);
+/* The op of that name, or the only one of a kernel.json or a family. GK_USAGE names those there
+ * are.
+ */
+enum gk_status gk_choose_op(const struct gk_catalog *catalog, const char *what,
+                            const struct gk_op **op_out, struct gk_err *err);
 /* Appends the text with control characters as \xNN: a name in a message must not move the cursor or
  * set colors. keep_lines leaves line ends and tabs as they are. */
 void gk_put_plain(const char *text, bool keep_lines, struct gk_buf *out);

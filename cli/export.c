@@ -82,21 +82,26 @@ static enum gk_status put_set(struct export_files *files, const struct export_se
 /* ------------------------------------------------------------------ all ops and archs of the rows
  */
 
-/* Times of two policies are no rows of one header. */
-static const char *policy_of(const struct gk_export_ask *ask)
+const char *export_policy(const struct gk_export_ask *ask)
 {
     return ask->policy ? ask->policy : gk_policy_name(GK_POLICY_COLD_GRAPH);
 }
 
-static bool wanted(const struct gk_export_ask *ask, const struct gk_json *row)
+bool export_wants(const struct gk_export_ask *ask, const struct gk_json *row)
 {
     bool op = ask->op_count == 0;
     for (uint32_t i = 0; i < ask->op_count; i++) {
         op |= strcmp(ask->ops[i], gk_json_get_string(row, "op", "")) == 0;
     }
     return op && (!ask->arch || strcmp(ask->arch, gk_json_get_string(row, "arch", "")) == 0) &&
-           (!ask->gpu || strcmp(ask->gpu, gk_json_get_string(row, "gpu", "")) == 0) &&
-           strcmp(policy_of(ask), gk_json_get_string(row, "policy", policy_of(ask))) == 0;
+           (!ask->gpu || strcmp(ask->gpu, gk_json_get_string(row, "gpu", "")) == 0);
+}
+
+/* Times of two policies are no rows of one header. */
+static bool wanted(const struct gk_export_ask *ask, const struct gk_json *row)
+{
+    const char *policy = export_policy(ask);
+    return export_wants(ask, row) && strcmp(policy, gk_json_get_string(row, "policy", policy)) == 0;
 }
 
 /* True if an earlier row has the same op and arch: one set serves both. */
@@ -135,7 +140,7 @@ static enum gk_status write_all(const struct gk_json *rows, const char *store,
     if (gk_json_count(rows) == 0) {
         return gk_fail(err, GK_NOT_FOUND,
                        "the store has no pick of policy %s%s%s%s%s: nothing to export",
-                       policy_of(ask), ask->arch ? " on arch " : "", ask->arch ? ask->arch : "",
+                       export_policy(ask), ask->arch ? " on arch " : "", ask->arch ? ask->arch : "",
                        ask->gpu ? " and gpu " : "", ask->gpu ? ask->gpu : "");
     }
     status = export_files_init(&files, ask->out_dir, err);

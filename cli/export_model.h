@@ -60,6 +60,11 @@ struct export_set {
     uint32_t row_count;
 };
 
+/* Whether a row is of the ops, the arch and the gpu that were asked for, whatever its policy. */
+bool export_wants(const struct gk_export_ask *ask, const struct gk_json *row);
+/* The policy that was asked for, by name. */
+const char *export_policy(const struct gk_export_ask *ask);
+
 /* Rows of `rows` (array of export_data) for op and arch. */
 enum gk_status export_set_init(struct export_set *set, const char *op, const char *arch,
                                const struct gk_json *rows, const struct export_bundle *bundles,

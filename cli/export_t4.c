@@ -12,9 +12,8 @@
 #include "core/policy.h"
 #include "search/replay_t4.h"
 
-#define FILES_MAX   4096u
-#define TEXT_MAX    ((size_t)1 << 30) /* of all files together: some 500,000 trials */
-#define SAMPLES_MAX GK_SAMPLES_MAX
+#define FILES_MAX 4096u
+#define TEXT_MAX  ((size_t)1 << 30) /* of all files together: some 500,000 trials */
 
 struct t4_file {
     char *key, *name;
@@ -45,8 +44,9 @@ static void t4_fini(struct t4_export *self)
 static enum gk_status take_job(void *context, const struct gk_json *row, struct gk_err *err)
 {
     struct t4_export *self = context;
-    const char *policy = self->ask->policy, *cold = gk_policy_name(GK_POLICY_COLD_GRAPH);
-    if (strcmp(gk_json_get_string(row, "policy", cold), policy ? policy : cold) != 0) {
+    const char *policy = export_policy(self->ask);
+    if (strcmp(gk_json_get_string(row, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH)), policy) !=
+        0) {
         return GK_OK; /* its times are of another kind */
     }
     int64_t *jobs = realloc(self->jobs, (self->job_count + 1u) * sizeof jobs[0]);
@@ -112,16 +112,6 @@ static bool outcome_of(const char *name, enum gk_replay_outcome *outcome_out)
         return true;
     }
     return false; /* a kind that this version does not know */
-}
-
-static bool is_wanted(const struct gk_export_ask *ask, const struct gk_json *row)
-{
-    bool op = ask->op_count == 0;
-    for (uint32_t i = 0; i < ask->op_count; i++) {
-        op |= strcmp(ask->ops[i], gk_json_get_string(row, "op", "")) == 0;
-    }
-    return op && (!ask->arch || strcmp(ask->arch, gk_json_get_string(row, "arch", "")) == 0) &&
-           (!ask->gpu || strcmp(ask->gpu, gk_json_get_string(row, "gpu", "")) == 0);
 }
 
 /* "gk_gemm_sm_90a_h200-132sm_gemm_mma_1a2b3c4d.t4.json": letters that a file system minds are '_',
@@ -220,15 +210,15 @@ static enum gk_status take_trial(void *context, const struct gk_json *row, struc
     struct t4_file *file = NULL;
     struct gk_json *configuration = NULL;
     struct gk_t4_measurement extras[3];
-    double samples[SAMPLES_MAX];
+    double samples[GK_SAMPLES_MAX];
     struct gk_t4_result result = {.samples_ns = samples, .measurements = extras};
     const char *failure = gk_json_get_string(row, "failure", ""),
                *config = strchr(gk_json_get_string(row, "config", ""), '{');
-    if (!is_wanted(self->ask, row) || !config || !outcome_of(failure, &result.outcome)) {
+    if (!export_wants(self->ask, row) || !config || !outcome_of(failure, &result.outcome)) {
         return GK_OK;
     }
     const struct gk_json *list = gk_json_get(row, "samples");
-    for (size_t i = 0; i < gk_json_count(list) && i < SAMPLES_MAX; i++) {
+    for (size_t i = 0; i < gk_json_count(list) && i < GK_SAMPLES_MAX; i++) {
         samples[result.sample_count++] = gk_json_real(gk_json_at(list, i), 0);
     }
     enum gk_status status = gk_json_parse(config, strlen(config), "config", &configuration, err);

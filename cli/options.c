@@ -193,6 +193,15 @@ enum gk_status gk_parse_int(const char *text, const char *what, int64_t min, int
     return GK_OK;
 }
 
+enum gk_status gk_options_int(const struct gk_options *options, const char *name, int64_t min,
+                              int64_t max, int64_t *value, struct gk_err *err)
+{
+    const char *text = gk_options_get(options, name);
+    char what[32];
+    (void)snprintf(what, sizeof what, "--%s", name);
+    return text ? gk_parse_int(text, what, min, max, value, err) : GK_OK;
+}
+
 #define BUDGET_TRIALS_MAX  INT64_C(1000000)
 #define BUDGET_SECONDS_MAX INT64_C(604800) /* a week */
 

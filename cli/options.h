@@ -44,6 +44,9 @@ const char *gk_options_at(const struct gk_options *options, const char *name, ui
 /* Whole decimal number in [min, max]; `what` names it in the error. */
 enum gk_status gk_parse_int(const char *text, const char *what, int64_t min, int64_t max,
                             int64_t *value_out, struct gk_err *err);
+/* The same of option --name; *value stays as it is where the option was not met. */
+enum gk_status gk_options_int(const struct gk_options *options, const char *name, int64_t min,
+                              int64_t max, int64_t *value, struct gk_err *err);
 
 /* A budget: "200" trials, or "30s", "10m", "2h" of device and compile time. Exactly one is not 0.
  */

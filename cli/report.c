@@ -61,6 +61,22 @@ enum gk_status gk_load_catalog(const struct gk_cli *cli, const char *what,
     return status;
 }
 
+enum gk_status gk_choose_op(const struct gk_catalog *catalog, const char *what,
+                            const struct gk_op **op_out, struct gk_err *err)
+{
+    const struct gk_op *op = gk_catalog_find(catalog, what);
+    if (!op && gk_catalog_op_count(catalog) == 1) {
+        op = gk_catalog_op(catalog, 0);
+    }
+    if (!op) {
+        struct gk_op_lookup lookup = gk_catalog_lookup(catalog);
+        return gk_fail(err, GK_USAGE, "family '%s' has several ops; name one of %s", what,
+                       lookup.names(lookup.context));
+    }
+    *op_out = op;
+    return GK_OK;
+}
+
 void gk_put_plain(const char *text, bool keep_lines, struct gk_buf *out)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
