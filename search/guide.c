@@ -19,7 +19,6 @@ enum gk_status guide_init(struct guide *guide, struct gk_strategy *base, struct 
     memset(guide, 0, sizeof *guide);
     guide->base = base;
     guide->tree_count = gk_space_tree_count(base->space);
-    gk_prng_init(&guide->prng, base->seed, 11);
     for (uint32_t i = 0; i < guide->tree_count; i++) {
         uint32_t first, count;
         gk_space_tree_range(base->space, i, &first, &count);

@@ -10,10 +10,6 @@
 
 #include "search/model.h"
 
-#define GUIDE_STARTS_MAX                                                                           \
-    32 /* configs of a tree that are asked for before its model is believed                        \
-        */
-
 struct guide {
     struct gk_strategy *base; /* borrowed */
     uint32_t tree_count;
@@ -21,7 +17,6 @@ struct guide {
     uint32_t asked[GK_TREES_MAX];
     uint32_t draw_at[GK_TREES_MAX];
     uint32_t starts; /* of each tree */
-    struct gk_prng prng;
     struct model_aim aim;
 };
 

@@ -25,10 +25,15 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void gk_sort(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof values[0], compare_doubles);
+}
+
 double gk_median(double *values, uint32_t count)
 {
     GK_ASSERT(count > 0);
-    qsort(values, count, sizeof values[0], compare_doubles);
+    gk_sort(values, count);
     uint32_t half = count / 2;
     return count % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
@@ -65,7 +70,7 @@ static struct ratio paired_ratio(const struct gk_round_entry *a, const struct gk
         }
         medians[round] = gk_median(drawn, ratio.passes);
     }
-    qsort(medians, GK_BOOTSTRAP_ROUNDS, sizeof medians[0], compare_doubles);
+    gk_sort(medians, GK_BOOTSTRAP_ROUNDS);
     ratio.middle = gk_median(ratios, ratio.passes);
     ratio.low = medians[LOW_AT];
     ratio.high = medians[HIGH_AT];

@@ -22,6 +22,7 @@
 #define GK_FLOOR_FEW_PASSES 0.05
 #define GK_FLOOR_NO_COPIES  0.02
 
+void gk_sort(double *values, uint32_t count);     /* rising; no NaN */
 double gk_median(double *values, uint32_t count); /* sorts values; count > 0 */
 
 struct gk_round_entry {

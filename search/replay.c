@@ -9,25 +9,27 @@
 
 const char *gk_replay_outcome_word(enum gk_replay_outcome outcome)
 {
-    static const char *const words[GK_REPLAY_OUTCOMES] = {"correct",     "compile", "runtime",
-                                                          "correctness", "timeout", "constraints"};
+    static const char *const words[GK_REPLAY_OUTCOMES] = {
+        [GK_REPLAY_OK] = "correct",      [GK_REPLAY_COMPILE] = "compile",
+        [GK_REPLAY_RUNTIME] = "runtime", [GK_REPLAY_CORRECTNESS] = "correctness",
+        [GK_REPLAY_TIMEOUT] = "timeout", [GK_REPLAY_CONSTRAINTS] = "constraints"};
     return (uint32_t)outcome < GK_REPLAY_OUTCOMES ? words[outcome] : "?";
 }
 
 const char *gk_replay_drop_text(enum gk_replay_drop_kind kind)
 {
     static const char *const texts[GK_REPLAY_DROPS] = {
-        "rows that the file ends in",
-        "rows that are not JSON",
-        "rows of more than 1 MiB",
-        "rows without all parameters",
-        "rows with a parameter that is no number, text or truth value",
-        "rows with one value more than 64 of a parameter",
-        "rows with neither a positive time nor a failure",
-        "rows whose config a later row has again",
-        "pieces where no row stands",
-        "samples that are no positive number",
-        "damages of the compressed stream",
+        [GK_REPLAY_TORN] = "rows that the file ends in",
+        [GK_REPLAY_UNREADABLE] = "rows that are not JSON",
+        [GK_REPLAY_TOO_LONG] = "rows of more than 1 MiB",
+        [GK_REPLAY_NO_CONFIG] = "rows without all parameters",
+        [GK_REPLAY_BAD_VALUE] = "rows with a parameter that is no number, text or truth value",
+        [GK_REPLAY_MANY] = "rows with one value more than 64 of a parameter",
+        [GK_REPLAY_NO_RESULT] = "rows with neither a positive time nor a failure",
+        [GK_REPLAY_REPEATED] = "rows whose config a later row has again",
+        [GK_REPLAY_STRAY] = "pieces where no row stands",
+        [GK_REPLAY_SAMPLE] = "samples that are no positive number",
+        [GK_REPLAY_STREAM] = "damages of the compressed stream",
     };
     return (uint32_t)kind < GK_REPLAY_DROPS ? texts[kind] : "?";
 }
@@ -35,14 +37,14 @@ const char *gk_replay_drop_text(enum gk_replay_drop_kind kind)
 const char *gk_replay_oddity_text(enum gk_replay_oddity oddity)
 {
     static const char *const texts[GK_REPLAY_ODDITIES] = {
-        "closing brackets are missing",
-        "commas with nothing behind them",
-        "NaN or Infinity, read as nothing",
-        "numbers in quotes",
-        "misspelt units of time",
-        "unknown units of time, taken as milliseconds",
-        "parameters that only the row's key tells",
-        "no row has a cost: each counts as a second; rows",
+        [GK_REPLAY_UNCLOSED] = "closing brackets are missing",
+        [GK_REPLAY_COMMA] = "commas with nothing behind them",
+        [GK_REPLAY_NOT_NUMBER] = "NaN or Infinity, read as nothing",
+        [GK_REPLAY_TEXT_NUMBER] = "numbers in quotes",
+        [GK_REPLAY_UNIT] = "misspelt units of time",
+        [GK_REPLAY_UNIT_OTHER] = "unknown units of time, taken as milliseconds",
+        [GK_REPLAY_KEY_CONFIG] = "parameters that only the row's key tells",
+        [GK_REPLAY_NO_COST] = "no row has a cost: each counts as a second; rows",
     };
     return (uint32_t)oddity < GK_REPLAY_ODDITIES ? texts[oddity] : "?";
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search/judge.h"
+
 #define CREDIT_MAX 4096u
 #define AHEAD_MAX  16u
 
@@ -35,12 +37,6 @@ void gk_replay_trace_fini(struct gk_replay_trace *trace)
     memset(trace, 0, sizeof *trace);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* The time that is told: recorded, or the median of samples drawn without replacement. A draw
  * depends on seed and config alone, so every strategy of a seed meets the same luck. */
 static double told_time(struct run *run, uint32_t index, uint32_t *samples_out)
@@ -63,8 +59,7 @@ static double told_time(struct run *run, uint32_t index, uint32_t *samples_out)
         run->drawn[i] = run->drawn[other];
         run->drawn[other] = kept;
     }
-    qsort(run->drawn, count, sizeof run->drawn[0], compare_doubles);
-    return (run->drawn[(count - 1) / 2] + run->drawn[count / 2]) / 2;
+    return gk_median(run->drawn, count);
 }
 
 static enum gk_status add_step(struct gk_replay_trace *trace, double best_ns, struct gk_err *err)

@@ -10,17 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search/judge.h"
 #include "search/replay_run.h"
 
 #define CUTOFF  0.95
 #define MOMENTS 1000u /* at which a score looks */
 #define NOTHING 1e-17 /* a probability that moves no sum of doubles */
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
 
 /* Expectation of value(best row drawn); `none` where no row with a time is drawn. */
 static double expect(const struct gk_replay_baseline *baseline, uint32_t n, bool fraction)
@@ -74,7 +69,7 @@ enum gk_status gk_replay_baseline_create(const struct gk_recording *recording,
             baseline->sorted_ns[filled++] = recording->rows[i].time_ns;
         }
     }
-    qsort(baseline->sorted_ns, ok, sizeof(double), compare_doubles);
+    gk_sort(baseline->sorted_ns, ok);
     baseline->count = recording->count;
     baseline->ok_count = ok;
     baseline->best_ns = baseline->sorted_ns[0];
@@ -119,7 +114,7 @@ static void summarize(double *values, uint32_t count, struct gk_replay_stats *ou
     for (uint32_t i = 0; i < count; i++) {
         squares += (values[i] - mean) * (values[i] - mean);
     }
-    qsort(values, count, sizeof values[0], compare_doubles);
+    gk_sort(values, count);
     out->mean = mean;
     out->sd = count > 1 ? sqrt(squares / (count - 1)) : 0;
     out->p10 = values[(count - 1) / 10];
