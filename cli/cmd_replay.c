@@ -67,9 +67,12 @@ static enum gk_status read_numbers(const struct gk_cli *cli, struct replay_grid 
         const char *name;
         int64_t min, max;
         int64_t *value;
-    } numbers[] = {{"seeds", 1, SEEDS_MAX, &seeds}, {"seed", 0, INT64_MAX / 2, &seed},
-                   {"evals", 1, EVALS_MAX, &evals}, {"credit", 1, 4096, &credit},
-                   {"ahead", 0, 16, &ahead},        {"samples", 0, GK_REPLAY_SAMPLES_MAX, &samples},
+    } numbers[] = {{"seeds", 1, SEEDS_MAX, &seeds},
+                   {"seed", 0, INT64_MAX / 2, &seed},
+                   {"evals", 1, EVALS_MAX, &evals},
+                   {"credit", 1, GK_REPLAY_CREDIT_MAX, &credit},
+                   {"ahead", 0, GK_REPLAY_AHEAD_MAX, &ahead},
+                   {"samples", 0, GK_REPLAY_SAMPLES_MAX, &samples},
                    {"jobs", 1, JOBS_MAX, &jobs}};
     if (budget_text && gk_options_has(options, "evals")) {
         return gk_fail(err, GK_USAGE, "--budget and --evals say the same; give one of them");

@@ -24,7 +24,7 @@
 #define ATTEMPTS_MAX     3
 #define KILLS_MAX        2 /* executors that a config may kill before it is quarantined */
 #define BATCH_MODELLED   8 /* asks at a time where runs must not depend on timing */
-#define BATCH_REAL       8
+#define BATCH_REAL       8 /* no fewer: arrays of so many hold either */
 #define OPEN_TASKS_MAX   16 /* tasks with their space in memory: 16 x some MB */
 /* Searches of a job at once for each device: enough to fill it while one of them waits for its
  * batch. With more, all problems of a job would be searched before the first is judged, and a run

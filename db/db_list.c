@@ -87,8 +87,8 @@ enum gk_status gk_db_list_measured(struct gk_db *db, int64_t job, int64_t cursor
         " FROM trials r JOIN tasks k ON k.task=r.task JOIN problems p ON p.problem=k.problem"
         " LEFT JOIN samples s ON s.trial=r.trial"
         " WHERE r.job=?1 AND r.trial>?2 AND r.state='recorded' AND r.reused IS NULL"
-        " ORDER BY r.trial LIMIT 101",
-        "ii", job, cursor);
+        " ORDER BY r.trial LIMIT ?3",
+        "iii", job, cursor, (int64_t)MEASURED_ROWS + 1);
     if (status == GK_OK && !(*page_out = db_page_of(rows, "trials", "trial", MEASURED_ROWS))) {
         status = gk_fail(err, GK_NOMEM, "out of memory for a page");
     }

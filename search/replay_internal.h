@@ -24,6 +24,8 @@ bool replay_inflate_whole(const struct replay_inflate *inflate); /* ended at a m
 
 /* ------------------------------------------------------------------ rows as they are read */
 
+#define REPLAY_WHOLE_MAX 9e15 /* below 2^53: a double holds every whole number */
+
 struct replay_value { /* one value of a parameter */
     bool is_number;
     double number;

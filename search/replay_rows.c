@@ -326,7 +326,7 @@ static bool key_part(const char *key, uint32_t wanted, char out[GK_NAME_MAX])
 
 static void number_text(double number, char out[GK_NAME_MAX])
 {
-    if (fabs(number) < 9e15 && number == floor(number)) {
+    if (fabs(number) < REPLAY_WHOLE_MAX && number == floor(number)) {
         (void)snprintf(out, GK_NAME_MAX, "%.0f", number + 0.0);
         return;
     }

@@ -6,9 +6,6 @@
 
 #include "search/judge.h"
 
-#define CREDIT_MAX 4096u
-#define AHEAD_MAX  16u
-
 struct batch {
     uint32_t *indices; /* credit */
     uint32_t count;
@@ -23,7 +20,7 @@ struct run {
     double *drawn;  /* samples of one evaluation */
     struct gk_tell *tells;
     uint32_t *indices;
-    struct batch batches[AHEAD_MAX + 1]; /* a ring of ahead + 1 */
+    struct batch batches[GK_REPLAY_AHEAD_MAX + 1]; /* a ring of ahead + 1 */
     uint32_t next, waiting;
     bool used_up; /* the strategy has nothing more to ask */
     bool any;
@@ -170,9 +167,9 @@ static enum gk_status run_init(struct run *run, struct gk_err *err)
                                       .budget_ns = plan->budget_ns,
                                       .hints = plan->hints,
                                       .hint_count = plan->hint_count};
-    if (!plan->credit || plan->credit > CREDIT_MAX || plan->ahead > AHEAD_MAX) {
+    if (!plan->credit || plan->credit > GK_REPLAY_CREDIT_MAX || plan->ahead > GK_REPLAY_AHEAD_MAX) {
         return gk_fail(err, GK_INPUT, "credit %u, %u ahead: allowed are 1 to %u and 0 to %u",
-                       plan->credit, plan->ahead, CREDIT_MAX, AHEAD_MAX);
+                       plan->credit, plan->ahead, GK_REPLAY_CREDIT_MAX, GK_REPLAY_AHEAD_MAX);
     }
     run->asked = calloc(run->recording->count / 8 + 1, 1);
     run->drawn = calloc(GK_REPLAY_SAMPLES_MAX, sizeof run->drawn[0]);

@@ -15,6 +15,9 @@
 #include "search/replay.h"
 #include "search/strategy.h"
 
+#define GK_REPLAY_CREDIT_MAX 4096u
+#define GK_REPLAY_AHEAD_MAX  16u
+
 struct gk_replay_plan {
     uint64_t seed;
     uint32_t evals;   /* evaluations at least; not 0: also the budget that the strategy is told */

@@ -12,8 +12,9 @@
 
 #include "search/replay_internal.h"
 
-#define KEY_MAX    4096u /* bytes of a key that are kept: a row's key is shorter */
-#define AGAIN_MORE (1u << 20)
+#define KEY_MAX     4096u      /* bytes of a key that are kept: a row's key is shorter */
+#define AGAIN_TIMES 8u         /* bytes read again for each byte of the file, */
+#define AGAIN_MORE  (1u << 20) /* and these: a torn row is met again from farther behind */
 
 static bool is_space(char c)
 {
@@ -91,7 +92,7 @@ static enum gk_status rewind_to(struct gk_replay_reader *reader, size_t at, bool
     const char *tail = reader->value.data + at;
     size_t size = reader->value.size - at;
     *done_out = false;
-    if (reader->again_bytes + size > 8 * reader->next.offset + AGAIN_MORE) {
+    if (reader->again_bytes + size > AGAIN_TIMES * reader->next.offset + AGAIN_MORE) {
         return GK_OK; /* a file made to be slow */
     }
     if (reader->again && reader->again_next >= size) { /* the text came out of there */

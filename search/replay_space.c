@@ -107,8 +107,8 @@ static enum gk_status make_param(const struct replay_param *from, uint32_t slot,
     param->slot = slot;
     for (uint32_t i = 0; i < from->count; i++) {
         const struct replay_value *value = &from->values[i];
-        integers &=
-            value->is_number && fabs(value->number) < 9e15 && value->number == floor(value->number);
+        integers &= value->is_number && fabs(value->number) < REPLAY_WHOLE_MAX &&
+                    value->number == floor(value->number);
     }
     if (!integers) {
         param->names = calloc(from->count + 1, sizeof param->names[0]);

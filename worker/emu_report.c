@@ -8,6 +8,7 @@
 #include "worker/compile_job.h"
 #include "worker/emu_plain.h"
 #include "worker/emu_report_lines.h"
+#include "worker/generate.h"
 #include "worker/trial.h"
 
 #define REFERENCES_BYTES ((size_t)512 << 20)
@@ -278,7 +279,7 @@ static enum gk_status run_schedule(struct report *report, const char *name, stru
         .problem = &report->problem,
         .config = &report->config,
         .reference_code = &report->reference,
-        .input_set = (uint32_t)gk_json_get_int(report->request, "input_set", 0) % 4,
+        .input_set = (uint32_t)gk_json_get_int(report->request, "input_set", 0) % GK_INPUT_SETS,
     };
     enum gk_emu_schedule schedule = GK_EMU_LATE;
     struct gk_record *record = calloc(1, sizeof *record);

@@ -14,6 +14,7 @@
 #include "worker/children.h"
 #include "worker/code_cache.h"
 #include "worker/device_mock.h"
+#include "worker/generate.h"
 #include "worker/scene.h"
 #include "worker/trial.h"
 
@@ -255,7 +256,7 @@ static enum gk_status run_trial(struct executor *executor, const struct gk_json 
         .problem = &request->problem,
         .config = &request->config,
         .reference_code = &request->reference,
-        .input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set % 4,
+        .input_set = set < 0 ? GK_INPUT_SETS_ALL : (uint32_t)set % GK_INPUT_SETS,
         .best_ns = gk_json_get_real(json, "best_ns", 0),
         .measure_only = measure_only,
         .effort = is_final ? gk_effort_pass(gk_json_get_bool(json, "sustained", false))
