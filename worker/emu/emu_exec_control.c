@@ -277,6 +277,17 @@ int emu_exec_assert_fail(struct emu_warp *warp, const struct emu_insn *insn, uin
                      line, function);
 }
 
+/* vprintf(format, arguments): nothing is printed, and no conversions were made, which is what the
+ * result says. The arguments have been put where it would find them, by instructions of their own.
+ */
+int emu_exec_printf(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    uint32_t *d = (void *)(warp->base[0] + insn->op[2]);
+
+    EMU_FOR_LANES(mask, d[l] = 0);
+    return EMU_NEXT;
+}
+
 #define CONTROL EMU_CLASS_CONTROL
 
 static const struct ptx_row ROWS[] = {

@@ -3,10 +3,10 @@
  *
  * try_wait suspends its lanes until a phase ends, so that what waits is known when nothing can step
  * any more, but it may also come back without an answer, as the hardware does after some time: in
- * the late and the random schedule the first one at a place does. test_wait only looks. An mbarrier
- * hands on what those that arrived know, whatever the scope that they name: a release of the
- * block's scope orders reads before a remote arrival, which is how stages are given back, and no
- * weaker form exists that would do it.
+ * the late and the random schedule the first one at a place does. test_wait only looks. An arrival
+ * at another block's mbarrier that releases to its own block alone, which is what PTX takes where
+ * nothing is said, gives stages back: what the thread did has ended, and may be written over. It
+ * publishes nothing that the thread wrote.
  */
 #include "worker/emu/emu_exec.h"
 
@@ -212,7 +212,10 @@ static int mbarrier_arrive(struct emu_warp *warp, const struct emu_insn *insn, u
                 (uint64_t)barrier->phase << STATE_PENDING_BITS | barrier->pending;
         }
         if (arrivals && insn->sem != PTX_SEM_RELAXED) {
-            emu_order_arrive(warp, 1u << l, &barrier->now, owner->index);
+            bool far = owner != warp->block && insn->scope < EMU_SCOPE_CLUSTER;
+
+            (far ? emu_order_arrive_ended : emu_order_arrive)(warp, 1u << l, &barrier->now,
+                                                              owner->index);
         }
         if (leave_barrier(warp, insn, l, barrier, arrivals) != EMU_NEXT ||
             emu_mbarrier_add(warp, insn, l, owner, barrier, arrivals, bytes) != EMU_NEXT) {

@@ -519,7 +519,7 @@ static bool unit_turn(struct emu_run *run, uint32_t unit, bool *stepped, bool *d
         }
         if (block->live && block->warps_finished == block->warp_count) {
             block->live = false;
-            if (!emu_flights_end(block) || !emu_registers_end(block)) {
+            if (!emu_flights_end(block) || !emu_order_end(block) || !emu_registers_end(block)) {
                 return false;
             }
         }

@@ -166,6 +166,7 @@ static void seen_drop(struct emu_seen *seen)
 struct emu_known emu_known_ref(const struct emu_known *known)
 {
     (void)seen_ref(&known->all);
+    (void)seen_ref(&known->ended);
     for (unsigned i = 0; i < EMU_PROXIES; i++) {
         (void)seen_ref(&known->async[i]);
     }
@@ -175,6 +176,7 @@ struct emu_known emu_known_ref(const struct emu_known *known)
 void emu_known_drop(struct emu_known *known)
 {
     seen_drop(&known->all);
+    seen_drop(&known->ended);
     for (unsigned i = 0; i < EMU_PROXIES; i++) {
         seen_drop(&known->async[i]);
     }
@@ -218,6 +220,7 @@ static void seen_join(struct emu_seen *into, uint64_t block, const struct emu_se
 void emu_known_join(struct emu_known *into, uint64_t block, const struct emu_known *from)
 {
     seen_join(&into->all, block, &from->all);
+    seen_join(&into->ended, block, &from->ended);
     for (unsigned i = 0; i < EMU_PROXIES; i++) {
         seen_join(&into->async[i], block, &from->async[i]);
     }
@@ -314,25 +317,6 @@ static void next_tick(struct emu_warp *warp)
     }
 }
 
-void emu_order_warp_sync(struct emu_warp *warp, uint32_t mask)
-{
-    struct emu_known all = {0};
-
-    if (warp->run->order.off) {
-        return;
-    }
-    join_lanes(warp, mask, &all);
-    for (uint32_t left = mask; left; left &= left - 1) {
-        emu_known_drop(&warp->order.known[__builtin_ctz(left)]);
-    }
-    emu_known_add(&all, warp->block, warp->index * EMU_LANES, mask, warp->order.tick);
-    next_tick(warp);
-    for (uint32_t left = mask; left; left &= left - 1) {
-        warp->order.known[__builtin_ctz(left)] = emu_known_ref(&all);
-    }
-    emu_known_drop(&all);
-}
-
 static uint8_t weaker(uint8_t a, uint8_t b)
 {
     return a && (a < b || !b) ? a : b;
@@ -377,6 +361,53 @@ static void gate_give(struct emu_warp *warp, uint32_t mask, const struct emu_gat
     }
 }
 
+/* What the lanes' fences released and what they observed is that of all of them behind a barrier of
+ * the warp. */
+static void share_fences(struct emu_warp *warp, uint32_t mask)
+{
+    struct emu_lane_order *order = &warp->order;
+    struct emu_gate gate = {0};
+
+    gate_take(warp, mask, &gate, warp->block->index);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (gate.fenced_scope) { /* each lane's own is a part of it */
+            emu_known_drop(&order->fenced[l]);
+            order->fenced[l] = emu_known_ref(&gate.fenced);
+            order->fence_scope[l] = gate.fenced_scope;
+        }
+        if (gate.observed_scope) {
+            emu_known_drop(&order->observed[l]);
+            order->observed[l] = emu_known_ref(&gate.observed);
+            order->observed_scope[l] = gate.observed_scope;
+        }
+    }
+    emu_gate_drop(&gate);
+}
+
+void emu_order_warp_sync(struct emu_warp *warp, uint32_t mask)
+{
+    struct emu_known all = {0};
+
+    if (warp->run->order.off) {
+        return;
+    }
+    if (warp->order.any_fenced || warp->order.any_observed) {
+        share_fences(warp, mask);
+    }
+    join_lanes(warp, mask, &all);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        emu_known_drop(&warp->order.known[__builtin_ctz(left)]);
+    }
+    emu_known_add(&all, warp->block, warp->index * EMU_LANES, mask, warp->order.tick);
+    next_tick(warp);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        warp->order.known[__builtin_ctz(left)] = emu_known_ref(&all);
+    }
+    emu_known_drop(&all);
+}
+
 void emu_order_arrive(struct emu_warp *warp, uint32_t mask, struct emu_gate *gate, uint64_t block)
 {
     struct emu_known mine = {0};
@@ -396,6 +427,33 @@ void emu_order_arrive(struct emu_warp *warp, uint32_t mask, struct emu_gate *gat
         emu_known_join(&gate->known, block, &mine);
         emu_known_drop(&mine);
     }
+    next_tick(warp);
+}
+
+void emu_order_arrive_ended(struct emu_warp *warp, uint32_t mask, struct emu_gate *gate,
+                            uint64_t block)
+{
+    const struct emu_lane_order *order = &warp->order;
+    struct emu_known mine = {0};
+
+    if (warp->run->order.off) {
+        return;
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (order->fence_scope[l] >= EMU_SCOPE_CLUSTER) { /* that is released all the same */
+            emu_known_join(&gate->known, block, &order->fenced[l]);
+        }
+    }
+    join_lanes(warp, mask, &mine);
+    emu_known_add(&mine, warp->block, warp->index * EMU_LANES, mask, warp->order.tick);
+    seen_join(&gate->known.ended, block, &mine.all);
+    seen_join(&gate->known.ended, block, &mine.ended);
+    for (unsigned i = 0; i < EMU_PROXIES; i++) {
+        seen_join(&gate->known.async[i], block, &mine.async[i]);
+    }
+    emu_known_drop(&mine);
     next_tick(warp);
 }
 
@@ -452,7 +510,8 @@ void emu_order_learn(struct emu_warp *warp, uint32_t mask, const struct emu_know
     for (uint32_t left = mask; left; left &= left - 1) {
         emu_known_join(&warp->order.known[__builtin_ctz(left)], warp->block->index, from);
     }
-    if (from->all.far || (from->all.own && from->all.own->block != warp->block->index)) {
+    if (from->all.far || from->ended.far ||
+        (from->all.own && from->all.own->block != warp->block->index)) {
         warp->block->far_acquired = ++warp->run->order.far_acquires;
     }
 }
@@ -472,6 +531,17 @@ void emu_order_leave(struct emu_warp *warp, uint32_t mask, const struct emu_gate
     if (gate->fenced_scope || gate->observed_scope) {
         gate_give(warp, mask, gate);
     }
+}
+
+void emu_order_gather(struct emu_block *block)
+{
+    struct emu_known all = {0};
+
+    for (uint32_t w = 0; w < block->warp_count; w++) {
+        join_lanes(&block->warps[w], block->warps[w].started, &all);
+    }
+    emu_known_drop(&block->warps[0].order.known[0]);
+    block->warps[0].order.known[0] = all;
 }
 
 /* ------------------------------------------------------------------ release and acquire */

@@ -57,6 +57,9 @@ enum emu_proxy { EMU_PROXY_SHARED, EMU_PROXY_GLOBAL, EMU_PROXIES };
 
 struct emu_known {
     struct emu_seen all;
+    /* More that has ended, though nothing says that its writes can be seen: what it did lies before
+     * later writes, not before later reads. Left by arrivals that release to their block alone. */
+    struct emu_seen ended;
     struct emu_seen async[EMU_PROXIES]; /* the part of it that a fence.proxy.async lies behind */
 };
 
@@ -176,6 +179,9 @@ enum emu_scope emu_order_distance(const struct emu_run *run, uint64_t a, uint64_
 void emu_order_warp_sync(struct emu_warp *warp, uint32_t mask);
 /* What the lanes know and did goes into an object of block `block`. */
 void emu_order_arrive(struct emu_warp *warp, uint32_t mask, struct emu_gate *gate, uint64_t block);
+/* The same where the release does not reach that block: what the lanes know and did has ended. */
+void emu_order_arrive_ended(struct emu_warp *warp, uint32_t mask, struct emu_gate *gate,
+                            uint64_t block);
 /* The lanes learn what the object holds. */
 void emu_order_learn(struct emu_warp *warp, uint32_t mask, const struct emu_known *from);
 /* The same where all of the lanes have arrived at the object, and nothing happened since. */
@@ -187,6 +193,8 @@ void emu_order_strong(struct emu_warp *warp, const struct emu_insn *insn, unsign
 
 /* Plain accesses so far to shared or to global memory are shown to asynchronous operations. */
 void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask, enum emu_proxy proxy);
+/* All threads of the block have ended: the first one knows what any of them knew. */
+void emu_order_gather(struct emu_block *block);
 /* Place of the block in the list, or where it would be. */
 uint32_t emu_far_place(const struct emu_far *far, uint64_t block);
 /* The lanes have waited for what this agent of their block did up to `tick`. */
@@ -213,6 +221,9 @@ int emu_order_async(struct emu_warp *warp, const struct emu_insn *insn, unsigned
  * EMU_NEXT or EMU_STOP. */
 int emu_order_access(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask,
                      uint32_t bytes, unsigned kind, struct emu_reach *reach);
+/* All threads of the block have ended: whatever other blocks and asynchronous operations did to its
+ * shared memory must come before that. false: a fault. */
+bool emu_order_end(struct emu_block *block);
 /* The bytes of shared memory count as written by this agent at its tick: an asynchronous copy is
  * complete. */
 void emu_order_landed(struct emu_block *block, uint32_t agent, uint32_t tick, uint32_t address,

@@ -63,6 +63,13 @@ bool emu_known_before(const struct touch *touch, unsigned lane, uint32_t tag, ui
         return true;
     }
     ticks = ticks_of(&touch->warp->order.known[lane].all, touch, tag);
+    if (ticks && agent < ticks->count && ticks->tick[agent] >= tick) {
+        return true;
+    }
+    if (!touch->write || touch->atomic) {
+        return false;
+    }
+    ticks = ticks_of(&touch->warp->order.known[lane].ended, touch, tag);
     return ticks && agent < ticks->count && ticks->tick[agent] >= tick;
 }
 
@@ -117,9 +124,9 @@ static void other_thread(const struct touch *touch, uint32_t tag, uint32_t agent
                    tag / grid[0] % grid[1], tag / grid[0] / grid[1]);
 }
 
-/* `who`: the thread of the earlier access, `pc` its instruction. */
-static int report(const struct touch *touch, unsigned lane, bool wrote, const char *who,
-                  uint32_t pc)
+/* `who`: the thread of the earlier access, `pc` its instruction; `relation`: of this one to it. */
+static int report_text(const struct touch *touch, unsigned lane, const char *relation,
+                       const char *who, uint32_t pc)
 {
     const struct emu_run *run = touch->warp->run;
     const struct gk_emu_kernel *kernel = run->kernel;
@@ -137,8 +144,7 @@ static int report(const struct touch *touch, unsigned lane, bool wrote, const ch
         }
     }
     return emu_fault(touch->warp, touch->insn, lane, GK_EMU_FAULT_RACE, touch->address,
-                     "%s of %u bytes at %s address 0x%" PRIx64 "%s is not ordered behind the %s "
-                     "by %s%s at %s",
+                     "%s of %u bytes at %s address 0x%" PRIx64 "%s %s by %s at %s",
                      touch->async && touch->atomic  ? "asynchronous sum"
                      : touch->async && touch->write ? "asynchronous write"
                      : touch->async                 ? "asynchronous read"
@@ -146,8 +152,19 @@ static int report(const struct touch *touch, unsigned lane, bool wrote, const ch
                      : touch->write                 ? "write"
                                                     : "read",
                      touch->bytes, touch->space == EMU_SHARED ? "shared" : "global", touch->address,
-                     place, wrote ? "write" : "read", who,
-                     touch->async && wrote ? " (or no fence.proxy.async lies between)" : "", where);
+                     place, relation, who, where);
+}
+
+static int report(const struct touch *touch, unsigned lane, bool wrote, const char *who,
+                  uint32_t pc)
+{
+    char them[220];
+
+    (void)snprintf(them, sizeof(them), "%s%s", who,
+                   touch->async && wrote ? " (or no fence.proxy.async lies between)" : "");
+    return report_text(touch, lane,
+                       wrote ? "is not ordered behind the write" : "is not ordered behind the read",
+                       them, pc);
 }
 
 static int report_epoch(const struct touch *touch, unsigned lane, bool wrote, uint64_t epoch,
@@ -385,8 +402,23 @@ static int check_readers(const struct touch *touch, const struct emu_cell *cell)
 
 /* ------------------------------------------------------------------ one cell */
 
+/* The read-only path may hold what was there before the launch, whatever barrier lies between. */
+static int read_only_cell(const struct touch *touch, const struct emu_cell *cell)
+{
+    char who[160];
+
+    other_thread(touch, epoch_tag(cell->writer), epoch_agent(cell->writer), who, sizeof(who));
+    return report_text(touch, touch->lane,
+                       "through the read-only path (.nc) is not ordered behind the write in this "
+                       "launch",
+                       who, cell->writer_pc);
+}
+
 static int read_cell(const struct touch *touch, struct emu_cell *cell)
 {
+    if (cell->writer && touch->insn->mods & PTX_M_NC && !touch->async) {
+        return read_only_cell(touch, cell);
+    }
     if (cell->writer && check_writer(touch, cell) != EMU_NEXT) {
         return EMU_STOP;
     }
@@ -716,4 +748,85 @@ void emu_order_landed(struct emu_block *block, uint32_t agent, uint32_t tick, ui
         page->cells[at % EMU_SHADOW_BYTES >> page->shift].writer =
             epoch_of(tag_of(block->index), agent, tick, EMU_WEAK);
     }
+}
+
+/* ------------------------------------------------------------------ the end of a block */
+
+/* Accesses of the block's own threads end with it, their cp.async too. */
+static bool is_own(const struct touch *end, uint32_t tag, uint32_t agent)
+{
+    uint32_t threads = end->warp->run->warps * EMU_LANES;
+
+    return tag == end->tag && (agent < threads || agent >= threads + EMU_SLOT_COPY);
+}
+
+static bool outlives(const struct touch *end, uint64_t epoch)
+{
+    return epoch && !is_own(end, epoch_tag(epoch), epoch_agent(epoch)) &&
+           !before(end, end->lane, epoch);
+}
+
+static bool report_outlived(const struct touch *end, uint64_t epoch, uint32_t pc, bool wrote)
+{
+    const struct emu_block *block = end->warp->block;
+    const struct gk_emu_kernel *kernel = end->warp->run->kernel;
+    char who[160];
+
+    other_thread(end, epoch_tag(epoch), epoch_agent(epoch), who, sizeof(who));
+    (void)emu_fault(end->warp, &kernel->code[pc < kernel->code_count ? pc : 0], end->lane,
+                    GK_EMU_FAULT_RACE, end->address,
+                    "block (%u,%u,%u) has ended, and nothing orders that behind the %s by %s at "
+                    "shared offset 0x%" PRIx64 " of it",
+                    block->ctaid[0], block->ctaid[1], block->ctaid[2], wrote ? "write" : "read",
+                    who, end->address);
+    return false;
+}
+
+static bool end_cell(const struct touch *end, const struct emu_cell *cell)
+{
+    const struct emu_order *order = &end->warp->run->order;
+
+    if (outlives(end, cell->writer)) {
+        return report_outlived(end, cell->writer, cell->writer_pc, true);
+    }
+    if (is_epoch(cell->reader)) {
+        return !outlives(end, cell->reader) ||
+               report_outlived(end, cell->reader, cell->reader_pc, false);
+    }
+    for (EACH_ENTRY(order, entry, cell->reader)) {
+        unsigned l =
+            is_own(end, entry->block, entry->first) ? EMU_LANES : emu_entry_unordered(end, entry);
+
+        if (l < EMU_LANES) {
+            return report_outlived(end, epoch_of(entry->block, entry->first + l, entry->tick, 0),
+                                   entry->pc, (entry->flags & EMU_READER_WROTE) != 0);
+        }
+    }
+    return true;
+}
+
+bool emu_order_end(struct emu_block *block)
+{
+    struct emu_run *run = block->warps[0].run;
+    const struct emu_shadow *shadow = &block->shadow;
+    /* An end is like a write of all shared memory: what was done there has ended before. */
+    struct touch end = {.warp = &block->warps[0], .tag = tag_of(block->index), .write = true};
+
+    if (run->order.off || run->cluster_blocks == 1 || !shadow->pages) {
+        return true;
+    }
+    emu_order_gather(block);
+    for (uint64_t p = 0; p * EMU_SHADOW_BYTES < run->shared_bytes; p++) {
+        const struct emu_shadow_page *page = &shadow->pages[p];
+
+        for (uint32_t i = 0;
+             page->cells && page->stamp == shadow->stamp && i < EMU_SHADOW_BYTES >> page->shift;
+             i++) {
+            end.address = p * EMU_SHADOW_BYTES + ((uint64_t)i << page->shift);
+            if (!end_cell(&end, &page->cells[i])) {
+                return false;
+            }
+        }
+    }
+    return true;
 }

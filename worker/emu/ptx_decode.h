@@ -197,6 +197,6 @@ enum gk_status ptx_call_decode(struct ptx_body *body, struct emu_insn *insn);
 /* Handlers that only the decoder refers to (emu_exec_control.c). */
 emu_exec emu_exec_mov_16, emu_exec_mov_32, emu_exec_mov_64, emu_exec_mov_pred, emu_exec_pack,
     emu_exec_unpack, emu_exec_clock, emu_exec_bra, emu_exec_brx, emu_exec_call, emu_exec_ret,
-    emu_exec_exit, emu_exec_assert_fail;
+    emu_exec_exit, emu_exec_assert_fail, emu_exec_printf;
 
 #endif

@@ -215,10 +215,18 @@ static enum gk_status decode_builtin(struct ptx_body *body, struct emu_insn *ins
 {
     enum gk_status status = GK_OK;
 
+    if (strcmp(text->function, "vprintf") == 0 && text->arg_count == 2 && text->ret) {
+        insn->exec = emu_exec_printf;
+        insn->op_count = 3;
+        for (uint32_t i = 0; status == GK_OK && i < 2; i++) {
+            status = lane_param(body, text->args[i], 8, &insn->op[i]);
+        }
+        return status == GK_OK ? lane_param(body, text->ret, 4, &insn->op[2]) : status;
+    }
     if (strcmp(text->function, "__assertfail") != 0) {
         return ptx_body_fail(body, GK_UNSUPPORTED,
-                             "function '%s' is defined nowhere (device-side "
-                             "printf, malloc and free are not supported by the emulated device)",
+                             "function '%s' is defined nowhere (device-side malloc and free are "
+                             "not supported by the emulated device)",
                              text->function);
     }
     insn->exec = emu_exec_assert_fail;

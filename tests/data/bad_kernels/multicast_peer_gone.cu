@@ -1,5 +1,5 @@
 // twin: target=sm_90a grid=2 block=64 cluster=2 out=128
-// wants: OUT_OF_BOUNDS|BAD_OPERAND|RACE somewhere
+// wants: OUT_OF_BOUNDS|BAD_OPERAND|RACE
 // A block leaves although its neighbour still copies into it.
 #include <gk/cluster.cuh>
 #include <gk/hopper.cuh>

@@ -1,6 +1,5 @@
 // twin: target=sm_80 grid=1 block=64 out=64 work=64
 // wants: RACE|BAD_OPERAND
-// open: loads through the read-only path are not told from others
 // A load through the read-only path of what this launch wrote: no fence reaches that path.
 extern "C" __global__ void k(const unsigned *in, unsigned *out, unsigned *work)
 {

@@ -1,6 +1,5 @@
 // twin: target=sm_90a grid=2 block=32 cluster=2 out=64
 // wants: RACE
-// open: an arrival at another block without .release.cluster publishes as much as one with it
 // Data for the neighbour, told by an arrival that publishes nothing beyond this block.
 #include <gk/cluster.cuh>
 #include <gk/hopper.cuh>

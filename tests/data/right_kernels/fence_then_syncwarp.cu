@@ -1,5 +1,4 @@
 // twin: target=sm_80 grid=2 block=32 out=32 work=40
-// open: fences of several lanes do not add up over a barrier of the warp
 // Each lane has its own fence, the warp meets, and lane 0 raises the flag: the fences are those of
 // the memory model (fence.sc), so what came before them is seen behind the fence of who saw the
 // flag.
