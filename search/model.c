@@ -7,6 +7,8 @@
 
 #include "search/neighbours.h"
 
+_Static_assert(GAUSS_EXTRAS == STRATEGY_EXTRAS, "a model takes what strategy_extras() gives");
+
 #define KEEP_MAX      144 /* points kept when there is no room for all results */
 #define MANY          448 /* results from which a search is long: smaller steps, quicker asks */
 #define MANY_POINTS   176 /* then: points at most */

@@ -270,17 +270,11 @@ static enum gk_status render_unit(struct scene *scene, struct unit *unit, struct
 {
     struct gk_config config = {0};
     uint32_t tree = 0;
-    const struct gk_template *template_ = NULL;
     bool is_mock = scene->worker->benches[scene->lease->device].is_mock;
     enum gk_status status = gk_config_from_text(&scene->def, unit->config, &config, &tree, err);
-    for (uint32_t i = 0; status == GK_OK && i < scene->op->template_count; i++) {
-        if (strcmp(scene->op->templates[i].name, config.template_name) == 0) {
-            template_ = &scene->op->templates[i];
-        }
-    }
     if (status == GK_OK) {
-        status = gk_plan_render(scene->op, template_, &scene->problem, &config, scene->dev,
-                                &scene->plan, err);
+        status = gk_plan_render(scene->op, gk_op_template(scene->op, config.template_name),
+                                &scene->problem, &config, scene->dev, &scene->plan, err);
     }
     for (uint32_t i = 0; status == GK_OK && !is_mock && i < scene->plan.launch_count; i++) {
         if (scene->plan.launches[i].present) {

@@ -299,7 +299,7 @@ static enum gk_status short_sample(struct work *work, bool *enough_out, struct g
     uint32_t slots = places(work, false);
     double best = work->trial->best_ns, ns = 0;
     double launches = work->estimate_ns > 0 ? SHORT_NS / work->estimate_ns : slots;
-    uint32_t count = launches > slots ? slots : launches < 2 ? 2 : (uint32_t)launches;
+    uint32_t count = launches > slots ? slots : (uint32_t)launches;
     count = count < 2 ? 2 : count; /* a single set is met by the second launch as it will be */
     count = work->estimate_ns * count > SAMPLE_NS_MAX ? 1 : count;
     enum gk_status status = trial_record(work, count, false, err);
