@@ -319,7 +319,8 @@ enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
     }
     if (status == GK_OK && first && peer_out) {
         size_t size = zmq_msg_size(&frames[0]);
-        *peer_out = (struct gk_peer){.size = (uint8_t)(size > GK_PEER_ID_MAX ? 0 : size)};
+        *peer_out = (struct gk_peer){.size = (uint8_t)(size > GK_PEER_ID_MAX ? 0 : size),
+                                     .roles = GK_ROLES_ALL};
         memcpy(peer_out->bytes, zmq_msg_data(&frames[0]), peer_out->size);
     }
     if (status != GK_OK) {

@@ -14,10 +14,25 @@
 
 struct gk_link;
 
-#define GK_PEER_ID_MAX 32 /* routing ids that the ROUTER generates are 5 bytes */
+/* What a key may do; a peer has the roles of its key. Numbers travel in key files: never renumber.
+ */
+enum gk_role {
+    GK_ROLE_SUBMIT = 1, /* send kernels, queue jobs, control its own ones */
+    GK_ROLE_WORK = 2,   /* take leases, send results */
+    GK_ROLE_ADMIN = 4,  /* jobs of others, the store, the daemon itself */
+    GK_ROLES_ALL = 7
+};
+
+#define GK_PEER_ID_MAX  32 /* routing ids that the ROUTER generates are 5 bytes */
+#define GK_KEY_NAME_MAX 65 /* 64 bytes of name and its end */
+
+/* Who sent a message. `bytes` is where answers go, and all that tells two peers apart; the rest
+ * says who it is. The local ipc socket has no key and all roles: its folder is 0700. */
 struct gk_peer {
     unsigned char bytes[GK_PEER_ID_MAX];
     uint8_t size;
+    uint8_t roles;             /* bits of enum gk_role */
+    char key[GK_KEY_NAME_MAX]; /* name of its key; "": the local ipc socket */
 };
 
 /* Endpoint "ipc:///path" or "tcp://host:port". A path longer than the system's limit is refused

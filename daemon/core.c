@@ -8,6 +8,28 @@ bool peer_equal(const struct gk_peer *a, const struct gk_peer *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
+enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8_t roles,
+                         const char *what, struct gk_err *err)
+{
+    static const struct {
+        uint8_t bit;
+        const char *name;
+    } names[] = {{GK_ROLE_SUBMIT, "submit"}, {GK_ROLE_WORK, "work"}, {GK_ROLE_ADMIN, "admin"}};
+    char needed[32] = "";
+    if (peer->roles & roles) {
+        return GK_OK;
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
+        if (roles & names[i].bit) {
+            size_t size = strlen(needed);
+            (void)snprintf(needed + size, sizeof needed - size, "%s%s", size ? " or " : "",
+                           names[i].name);
+        }
+    }
+    core->counters.forbidden++;
+    return gk_fail(err, GK_DENIED, "%s: key '%s' lacks the role %s", what, peer->key, needed);
+}
+
 bool is_store_failure(enum gk_status status)
 {
     return status == GK_IO || status == GK_FULL || status == GK_CORRUPT || status == GK_NOMEM ||
@@ -167,6 +189,12 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
     core->counters.messages++;
     if (message->type == GK_MSG_REQUEST) {
         return request_message(core, peer, message, err);
+    }
+    struct gk_err why = {0};
+    const char *name = gk_message_name(message->type);
+    if (role_need(core, peer, GK_ROLE_WORK, name ? name : "this message", &why) != GK_OK) {
+        core_error(core, peer, message->seq, message->token, GK_DENIED, "%s", why.text);
+        return GK_OK;
     }
     return session_message(core, peer, message, err);
 }

@@ -44,6 +44,7 @@ struct gk_core_setup {
 };
 
 struct gk_core_counters {
+    uint64_t forbidden; /* a role was lacking */
     uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked,
         picks;
     uint32_t sessions, open_jobs, held_leases, watchers;

@@ -222,6 +222,9 @@ void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply
 enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, struct gk_json *body,
                           struct gk_err *err);
 bool peer_equal(const struct gk_peer *a, const struct gk_peer *b);
+/* GK_DENIED, counted, unless the peer has one of `roles`. what: a verb or a message. */
+enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8_t roles,
+                         const char *what, struct gk_err *err);
 
 /* ---- core_job.c ---- */
 const char *job_state_name(enum job_state state);
@@ -318,8 +321,9 @@ enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
 /* Fills reply (an object with nothing in it yet). A status other than GK_OK is the reply's status,
  * unless it is one of the store (see is_store_failure). */
-enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
-                              struct gk_json *reply, struct gk_err *err);
+enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
+                              const struct gk_json *body, struct gk_json *reply,
+                              struct gk_err *err);
 enum gk_status watchers_step(struct gk_core *core, struct gk_err *err);
 bool is_store_failure(enum gk_status status);
 

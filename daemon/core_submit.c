@@ -14,6 +14,7 @@ struct submit {
     int64_t budget_trials, seed, priority;
     double budget_s;
     const char *strategy, *policy, *submit_id, *what;
+    const char *key; /* of who submits; "": the local socket */
     char spec_key[GK_HASH_TEXT_SIZE];
 };
 
@@ -341,6 +342,7 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
     gk_json_free(templates);
     bool ok =
         gk_json_set_string(row, "submit_id", s->submit_id) &&
+        gk_json_set_string(row, "key", s->key) &&
         gk_json_set_string(row, "spec_key", s->spec_key) &&
         gk_json_set_string(row, "what", s->what) && gk_json_set(row, "ops", gk_json_copy(s->ops)) &&
         gk_json_set_string(row, "bundle", s->bundle_id) &&
@@ -520,10 +522,10 @@ static enum gk_status begin_job(struct gk_core *core, struct submit *s, struct g
     return status;
 }
 
-enum gk_status request_submit(struct gk_core *core, const struct gk_json *body,
-                              struct gk_json *reply, struct gk_err *err)
+enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
+                              const struct gk_json *body, struct gk_json *reply, struct gk_err *err)
 {
-    struct submit s = {.body = body};
+    struct submit s = {.body = body, .key = peer->key};
     struct gk_json *row = NULL;
     enum gk_status status = read_limits(&s, err);
     if (status == GK_OK) {

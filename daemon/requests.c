@@ -151,7 +151,7 @@ static enum gk_status verb_blob_get(struct request *r, struct gk_err *err)
 
 static enum gk_status verb_submit(struct request *r, struct gk_err *err)
 {
-    return request_submit(r->core, r->body, r->reply, err);
+    return request_submit(r->core, r->peer, r->body, r->reply, err);
 }
 
 static enum gk_status verb_jobs(struct request *r, struct gk_err *err)
@@ -218,6 +218,21 @@ static enum gk_status verb_watch(struct request *r, struct gk_err *err)
     return gk_json_set_int(r->reply, "job", id) ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
+/* A job is controlled by the key that submitted it, and by an admin. "": the local socket. */
+static enum gk_status need_own(const struct request *r, const struct gk_json *row, const char *verb,
+                               struct gk_err *err)
+{
+    const char *owner = gk_json_get_string(row, "key", "");
+    if ((r->peer->roles & GK_ROLE_ADMIN) || strcmp(owner, r->peer->key) == 0) {
+        return GK_OK;
+    }
+    return gk_fail(err, GK_DENIED,
+                   "%s: job %" PRId64 " belongs to %s%s; key '%s' lacks the role admin, which "
+                   "may change jobs of others",
+                   verb, gk_json_get_int(row, "job", 0), *owner ? "key " : "the local socket",
+                   owner, r->peer->key);
+}
+
 /* The open job of a command, or what its state forbids. */
 static enum gk_status open_job(struct request *r, struct job **job_out, const char *verb,
                                struct gk_err *err)
@@ -225,6 +240,9 @@ static enum gk_status open_job(struct request *r, struct job **job_out, const ch
     int64_t id;
     struct gk_json *row = NULL;
     enum gk_status status = need_job(r, &id, &row, err);
+    if (status == GK_OK) {
+        status = need_own(r, row, verb, err);
+    }
     if (status == GK_OK && !(*job_out = job_find(r->core, id))) {
         status = gk_fail(err, GK_CONFLICT, "%s: job %" PRId64 " has ended (%s)", verb, id,
                          gk_json_get_string(row, "state", ""));
@@ -322,6 +340,9 @@ static enum gk_status verb_retry(struct request *r, struct gk_err *err)
     struct gk_json *row = NULL;
     enum gk_status status = need_job(r, &id, &row, err);
     enum job_state state = JOB_DONE;
+    if (status == GK_OK) {
+        status = need_own(r, row, "retry", err);
+    }
     if (status == GK_OK &&
         (job_find(r->core, id) || !job_state_from(gk_json_get_string(row, "state", ""), &state) ||
          state != JOB_FAILED)) {
@@ -577,20 +598,26 @@ static enum gk_status verb_stop(struct request *r, struct gk_err *err)
                                                           : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
+/* Any of `roles` will do. READ changes nothing; OWN also looks at whose job it is (need_own). */
+#define READ  GK_ROLES_ALL
+#define OWN   (GK_ROLE_SUBMIT | GK_ROLE_ADMIN)
+#define ADMIN GK_ROLE_ADMIN
+
 static const struct {
     const char *name;
     enum gk_status (*run)(struct request *r, struct gk_err *err);
+    uint8_t roles;
 } VERBS[] = {
-    {"status", verb_status},     {"blob_have", verb_blob_have},
-    {"blob_put", verb_blob_put}, {"blob_get", verb_blob_get},
-    {"submit", verb_submit},     {"jobs", verb_jobs},
-    {"show", verb_show},         {"watch", verb_watch},
-    {"cancel", verb_cancel},     {"pause", verb_pause},
-    {"resume", verb_resume},     {"retry", verb_retry},
-    {"finish", verb_finish},     {"trials", verb_trials},
-    {"best", verb_best},         {"export_data", verb_export_data},
-    {"workers", verb_workers},   {"db", verb_db},
-    {"stop", verb_stop},
+    {"status", verb_status, READ},    {"blob_have", verb_blob_have, READ},
+    {"blob_put", verb_blob_put, OWN}, {"blob_get", verb_blob_get, READ},
+    {"submit", verb_submit, OWN},     {"jobs", verb_jobs, READ},
+    {"show", verb_show, READ},        {"watch", verb_watch, READ},
+    {"cancel", verb_cancel, OWN},     {"pause", verb_pause, OWN},
+    {"resume", verb_resume, OWN},     {"retry", verb_retry, OWN},
+    {"finish", verb_finish, OWN},     {"trials", verb_trials, READ},
+    {"best", verb_best, READ},        {"export_data", verb_export_data, READ},
+    {"workers", verb_workers, READ},  {"db", verb_db, ADMIN},
+    {"stop", verb_stop, ADMIN},
 };
 
 static enum gk_status run_verb(struct request *r, struct gk_err *err)
@@ -600,7 +627,8 @@ static enum gk_status run_verb(struct request *r, struct gk_err *err)
     for (size_t i = 0; i < GK_ARRAY_COUNT(VERBS); i++) {
         if (strcmp(VERBS[i].name, verb) == 0) {
             gk_buf_fini(&names);
-            return VERBS[i].run(r, err);
+            enum gk_status status = role_need(r->core, r->peer, VERBS[i].roles, verb, err);
+            return status == GK_OK ? VERBS[i].run(r, err) : status;
         }
         gk_buf_printf(&names, "%s%s", i ? " " : "", VERBS[i].name);
     }

@@ -7,7 +7,7 @@
 static const char JOB_COLUMNS[] = "submit_id spec_key what ops bundle archs private_ok "
                                   "budget_trials budget_s strategy seed priority "
                                   "policy incumbents state finishing created_ms ended_ms problems "
-                                  "tasks done trials failed reason";
+                                  "tasks done trials failed reason key";
 static const char TASK_COLUMNS[] =
     "job problem arch gpu state props nvrtc hints strategy_version trials verified failed spent_ns "
     "best_ns best_config default_config incumbent round attempt verdict reason flags";

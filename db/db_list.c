@@ -24,8 +24,8 @@ enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *sta
     enum gk_status status = db_rows(
         db, err, &rows,
         "SELECT job,state,what,ops,archs,strategy,seed,budget_trials,budget_s,priority,policy,"
-        "private_ok,finishing,created_ms,ended_ms,problems,tasks,done,trials,failed,reason FROM "
-        "jobs"
+        "private_ok,finishing,created_ms,ended_ms,problems,tasks,done,trials,failed,reason,key"
+        " FROM jobs"
         " WHERE job>?1 AND (?2 IS NULL OR state=?2) ORDER BY job LIMIT 501",
         "is", cursor, state);
     return page(status, rows, "jobs", "job", page_out, err);

@@ -100,7 +100,12 @@ static const char VERSION_3[] =
 /* What a reader of a pick's time has to know. */
 static const char VERSION_4[] = "ALTER TABLE picks ADD COLUMN marks JSON;";
 
-static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4};
+/* Whose key submitted a job, and whose a worker is; NULL: from before there were keys, or the local
+ * socket. */
+static const char VERSION_5[] = "ALTER TABLE jobs ADD COLUMN key TEXT;"
+                                "ALTER TABLE workers ADD COLUMN key TEXT;";
+
+static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
 
 static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,

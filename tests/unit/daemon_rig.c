@@ -78,7 +78,7 @@ void rig_open(struct rig *rig, const char *store, const char *kernels)
     *rig = (struct rig){.store = store,
                         .now_ns = 1000000000u,
                         .wall_ms = 1750000000000u,
-                        .client = {.bytes = "c", .size = 1}};
+                        .client = {.bytes = "c", .size = 1, .roles = GK_ROLES_ALL}};
     assert_int_equal(gk_hash_setup(&err), GK_OK);
     gk_diag_init(&diag);
     (void)snprintf(path, sizeof path, "%s/%s", GK_SOURCE_DIR, kernels);
@@ -301,7 +301,8 @@ struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *d
                                int64_t credit)
 {
     struct rig_worker *worker = &rig->workers[rig->worker_count++];
-    *worker = (struct rig_worker){.spool = spool, .device = device, .peer = {.size = 1}};
+    *worker = (struct rig_worker){
+        .spool = spool, .device = device, .peer = {.size = 1, .roles = GK_ROLES_ALL}};
     worker->peer.bytes[0] = (unsigned char)('0' + rig->worker_count);
     rig_hello(rig, worker);
     assert_true(worker->session != 0);

@@ -348,7 +348,7 @@ static void test_old_store(void **state)
     assert_int_equal(gk_db_open(path, false, &db, &err), GK_VERSION);
     assert_non_null(strstr(err.text, "schema 1"));
     db = open_store("old.db");
-    assert_int_equal(gk_db_schema(db), 4);
+    assert_int_equal(gk_db_schema(db), 5);
     assert_true(check_ok(db, text, sizeof text));
     struct gk_json *rows = NULL;
     assert_int_equal(gk_db_list_picks(db, NULL, NULL, NULL, 0, 0, &rows, NULL), GK_OK);
