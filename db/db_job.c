@@ -7,10 +7,10 @@
 static const char JOB_COLUMNS[] = "submit_id spec_key what ops bundle archs private_ok "
                                   "budget_trials budget_s strategy seed priority "
                                   "policy incumbents state finishing created_ms ended_ms problems "
-                                  "tasks done trials failed reason key";
+                                  "tasks done trials failed reason suite slot night until_ms key";
 static const char TASK_COLUMNS[] =
     "job problem arch gpu state props nvrtc hints strategy_version trials verified failed spent_ns "
-    "best_ns best_config default_config incumbent round attempt verdict reason flags";
+    "best_ns best_config default_config incumbent round attempt verdict reason flags not_run";
 #define TASK_SELECT                                                                                \
     "SELECT t.*, p.op AS op, p.canonical AS canonical FROM tasks t JOIN problems p "               \
     "USING(problem) "
@@ -250,12 +250,13 @@ enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, u
     enum gk_status status =
         db_run(db, err,
                "INSERT INTO "
-               "workers(spool_id,host,pid,build,boot_id,cores,state,first_seen_ms,last_seen_ms)"
-               " VALUES(?1,?2,?3,?4,?5,?6,'connected',?7,?7) ON CONFLICT(spool_id) DO UPDATE SET"
-               " host=?2,pid=?3,build=?4,boot_id=?5,cores=?6,state='connected',last_seen_ms=?7",
-               "sjjjjji", spool, gk_json_get(hello, "host"), gk_json_get(hello, "pid"),
+               "workers(spool_id,host,pid,build,boot_id,cores,state,first_seen_ms,last_seen_ms,job)"
+               " VALUES(?1,?2,?3,?4,?5,?6,'connected',?7,?7,?8) ON CONFLICT(spool_id) DO UPDATE SET"
+               " host=?2,pid=?3,build=?4,boot_id=?5,cores=?6,state='connected',last_seen_ms=?7,"
+               "job=?8",
+               "sjjjjjij", spool, gk_json_get(hello, "host"), gk_json_get(hello, "pid"),
                gk_json_get(hello, "build"), gk_json_get(hello, "boot_id"),
-               gk_json_get(hello, "cores"), (int64_t)wall_ms);
+               gk_json_get(hello, "cores"), (int64_t)wall_ms, gk_json_get(hello, "job"));
     return status == GK_OK ? db_int(db, err, worker_out,
                                     "SELECT worker FROM workers WHERE spool_id=?1", "s", spool)
                            : status;

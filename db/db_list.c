@@ -24,8 +24,8 @@ enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *sta
     enum gk_status status = db_rows(
         db, err, &rows,
         "SELECT job,state,what,ops,archs,strategy,seed,budget_trials,budget_s,priority,policy,"
-        "private_ok,finishing,created_ms,ended_ms,problems,tasks,done,trials,failed,reason,key"
-        " FROM jobs"
+        "private_ok,finishing,created_ms,ended_ms,problems,tasks,done,trials,failed,reason,key,"
+        "suite,slot,night,until_ms FROM jobs"
         " WHERE job>?1 AND (?2 IS NULL OR state=?2) ORDER BY job LIMIT 501",
         "is", cursor, state);
     return page(status, rows, "jobs", "job", page_out, err);
@@ -103,7 +103,10 @@ enum gk_status gk_db_list_tasks(struct gk_db *db, int64_t job, int64_t cursor,
                                     "SELECT k.task,p.op,p.canonical AS "
                                     "problem,k.arch,k.gpu,k.state,k.trials,k.verified,k.failed,"
                                     "k.spent_ns,k.best_ns,k.best_config,k.default_config,k."
-                                    "incumbent,k.attempt,k.verdict,k.reason"
+                                    "incumbent,k.attempt,k.verdict,k.reason,k.not_run,k.nvrtc,"
+                                    "(SELECT r.failure FROM trials r WHERE r.task=k.task AND "
+                                    "r.config=k.incumbent AND r.state='recorded' ORDER BY r.trial "
+                                    "DESC LIMIT 1) AS incumbent_failure"
                                     " FROM tasks k JOIN problems p USING(problem) WHERE k.job=?1 "
                                     "AND k.task>?2 ORDER BY k.task LIMIT 501",
                                     "ii", job, cursor);
@@ -121,7 +124,9 @@ enum gk_status gk_db_list_picks(struct gk_db *db, const char *op, const char *ar
         "k.template,k.template_hash,k.config,k.config_id,k.time_ns,k.default_ns,k.default_config,"
         "k.margin,k.noise_floor,k.ties,k.reason,k.ladder,k.record,k.modelled,k.nvrtc,k.environment,"
         "k.bundle,k.job,k.task,k.trial,k.passes,k.created_ms,k.confirmed_ms,k.incumbent_ns,"
-        "k.vendor,k.regime,k.conditions,k.marks FROM picks k JOIN "
+        "k.vendor,k.regime,k.conditions,k.marks,"
+        "(SELECT json_extract(t.props,'$.driver') FROM tasks t WHERE t.task=k.task) AS driver"
+        " FROM picks k JOIN "
         "problems p"
         " USING(problem) WHERE k.pick>?1 AND (?2 IS NULL OR k.op=?2) AND (?3 IS NULL OR k.arch=?3)"
         " AND (?4 IS NULL OR k.gpu=?4) AND (?5=0 OR EXISTS(SELECT 1 FROM tasks t JOIN jobs j"
@@ -137,7 +142,7 @@ enum gk_status gk_db_list_workers(struct gk_db *db, int64_t cursor, struct gk_js
     struct gk_json *rows = NULL, *devices = NULL;
     enum gk_status status =
         db_rows(db, err, &rows,
-                "SELECT worker,host,pid,build,cores,state,first_seen_ms,last_seen_ms,"
+                "SELECT worker,host,pid,build,cores,state,first_seen_ms,last_seen_ms,job,"
                 "(SELECT count(*) FROM leases l WHERE l.worker=w.worker) AS leases FROM workers w"
                 " WHERE worker>?1 ORDER BY worker LIMIT 501",
                 "i", cursor);

@@ -32,7 +32,8 @@ static const struct table {
 } tables[] = {
     {"tasks",
      "task job problem arch gpu state props nvrtc hints strategy_version trials verified failed "
-     "spent_ns best_ns best_config default_config incumbent round attempt verdict reason flags",
+     "spent_ns best_ns best_config default_config incumbent round attempt verdict reason flags "
+     "not_run",
      "SELECT * FROM tasks WHERE task>?1 ORDER BY task LIMIT ?2"},
     {"trials",
      "trial job task seq batch template template_hash config config_id state attempt worker reused "

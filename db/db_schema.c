@@ -101,9 +101,16 @@ static const char VERSION_3[] =
 static const char VERSION_4[] = "ALTER TABLE picks ADD COLUMN marks JSON;";
 
 /* Whose key submitted a job, and whose a worker is; NULL: from before there were keys, or the local
- * socket. */
+ * socket. Suites: which night a job belongs to, when its time is over, why a problem of it was not
+ * run. The scheduler's job that a worker runs in. */
 static const char VERSION_5[] = "ALTER TABLE jobs ADD COLUMN key TEXT;"
-                                "ALTER TABLE workers ADD COLUMN key TEXT;";
+                                "ALTER TABLE workers ADD COLUMN key TEXT;"
+                                "ALTER TABLE jobs ADD COLUMN suite TEXT;"
+                                "ALTER TABLE jobs ADD COLUMN slot TEXT;"
+                                "ALTER TABLE jobs ADD COLUMN night TEXT;"
+                                "ALTER TABLE jobs ADD COLUMN until_ms INTEGER;"
+                                "ALTER TABLE tasks ADD COLUMN not_run TEXT;"
+                                "ALTER TABLE workers ADD COLUMN job TEXT;";
 
 static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
