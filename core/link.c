@@ -22,6 +22,8 @@
 #define LINGER_MS 500
 /* An idle or half-open TCP connection may not hold a slot for longer than this (default 30 s). */
 #define HANDSHAKE_MS 5000
+/* Links of one context: those that a load test puts beside each other. */
+#define SOCKETS_MAX 8192
 /* ZMTP's own heartbeats close descriptors of peers that were cut off; sessions have their own PING.
  */
 #define HEARTBEAT_MS         5000
@@ -30,7 +32,7 @@
 struct gk_link {
     void *context;
     void *socket;
-    bool is_router;
+    bool is_router, borrows_context;
     struct gk_buf
         body; /* of the last encode: kept, so that sending allocates nothing in the steady state */
     char endpoint[256]; /* as bound or connected; the longest ipc path has 107 bytes, a host name
@@ -107,7 +109,8 @@ static enum gk_status set_options(struct gk_link *link, struct gk_err *err)
     return GK_OK;
 }
 
-static enum gk_status create(bool is_router, struct gk_link **link_out, struct gk_err *err)
+static enum gk_status create(bool is_router, struct gk_link *beside, struct gk_link **link_out,
+                             struct gk_err *err)
 {
     struct gk_link *link = calloc(1, sizeof *link);
     if (!link) {
@@ -115,10 +118,14 @@ static enum gk_status create(bool is_router, struct gk_link **link_out, struct g
     }
     enum gk_status status = GK_OK;
     link->is_router = is_router;
-    link->context = zmq_ctx_new();
+    link->borrows_context = beside != NULL;
+    link->context = beside ? beside->context : zmq_ctx_new();
     if (!link->context) {
         status = gk_fail(err, GK_NOMEM, "ZeroMQ context: %s", zmq_strerror(zmq_errno()));
         goto out;
+    }
+    if (!beside) { /* 1023 by default; takes effect with the first socket */
+        (void)zmq_ctx_set(link->context, ZMQ_MAX_SOCKETS, SOCKETS_MAX); /* in range */
     }
     link->socket = zmq_socket(link->context, is_router ? ZMQ_ROUTER : ZMQ_DEALER);
     if (!link->socket) {
@@ -163,7 +170,7 @@ enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, str
         return gk_fail(err, GK_BUSY, "%s: another process listens there", endpoint);
     }
     struct gk_link *link = NULL;
-    status = create(true, &link, err);
+    status = create(true, NULL, &link, err);
     if (status != GK_OK) {
         return status;
     }
@@ -182,14 +189,15 @@ enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, str
     return GK_OK;
 }
 
-enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err)
+static enum gk_status connect_link(const char *endpoint, struct gk_link *beside,
+                                   struct gk_link **link_out, struct gk_err *err)
 {
     enum gk_status status = check_endpoint(endpoint, err);
     if (status != GK_OK) {
         return status;
     }
     struct gk_link *link = NULL;
-    status = create(false, &link, err);
+    status = create(false, beside, &link, err);
     if (status != GK_OK) {
         return status;
     }
@@ -205,6 +213,17 @@ enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, 
     return GK_OK;
 }
 
+enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err)
+{
+    return connect_link(endpoint, NULL, link_out, err);
+}
+
+enum gk_status gk_link_connect_beside(const char *endpoint, struct gk_link *beside,
+                                      struct gk_link **link_out, struct gk_err *err)
+{
+    return connect_link(endpoint, beside, link_out, err);
+}
+
 void gk_link_destroy(struct gk_link *link)
 {
     if (!link) {
@@ -213,7 +232,7 @@ void gk_link_destroy(struct gk_link *link)
     if (link->socket) {
         (void)zmq_close(link->socket); /* fails only for what is not a socket */
     }
-    if (link->context) {
+    if (link->context && !link->borrows_context) {
         while (zmq_ctx_term(link->context) != 0 && zmq_errno() == EINTR) {
             /* a signal came; at most LINGER_MS in all */
         }
@@ -256,25 +275,39 @@ static enum gk_status send_frame(struct gk_link *link, const void *bytes, size_t
     }
 }
 
+static enum gk_status send_frames(struct gk_link *link, const struct gk_peer *peer,
+                                  const unsigned char header[GK_HEADER_SIZE], const char *body,
+                                  size_t size, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    if (peer) {
+        status = send_frame(link, peer->bytes, peer->size, ZMQ_SNDMORE, err);
+    }
+    if (status == GK_OK) {
+        status = send_frame(link, header, GK_HEADER_SIZE, ZMQ_SNDMORE, err);
+    }
+    return status == GK_OK ? send_frame(link, body, size, 0, err) : status;
+}
+
 enum gk_status gk_link_send(struct gk_link *link, const struct gk_peer *peer,
                             const struct gk_message *message, struct gk_err *err)
 {
     GK_ASSERT(link->is_router == (peer != NULL));
     unsigned char header[GK_HEADER_SIZE];
     enum gk_status status = gk_wire_encode(message, header, &link->body, err);
-    if (status != GK_OK) {
-        return status;
-    }
-    if (peer) {
-        status = send_frame(link, peer->bytes, peer->size, ZMQ_SNDMORE, err);
-    }
-    if (status == GK_OK) {
-        status = send_frame(link, header, sizeof header, ZMQ_SNDMORE, err);
-    }
-    if (status == GK_OK) {
-        status = send_frame(link, link->body.data, link->body.size, 0, err);
-    }
-    return status;
+    return status == GK_OK
+               ? send_frames(link, peer, header, link->body.data, link->body.size, err)
+               : status;
+}
+
+enum gk_status gk_link_send_text(struct gk_link *link, const struct gk_peer *peer,
+                                 const struct gk_message *message, const char *body, size_t size,
+                                 struct gk_err *err)
+{
+    GK_ASSERT(link->is_router == (peer != NULL));
+    unsigned char header[GK_HEADER_SIZE];
+    enum gk_status status = gk_wire_seal(message, header, body, size, err);
+    return status == GK_OK ? send_frames(link, peer, header, body, size, err) : status;
 }
 
 /* ------------------------------------------------------------------ receiving */
@@ -295,8 +328,10 @@ static enum gk_status receive_frame(struct gk_link *link, zmq_msg_t *frame, stru
     }
 }
 
-enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
-                               struct gk_message *message_out, struct gk_err *err)
+/* body NULL: the message's body is parsed; else it is put there as text. */
+static enum gk_status receive(struct gk_link *link, struct gk_peer *peer_out,
+                              struct gk_message *message_out, struct gk_buf *body,
+                              struct gk_err *err)
 {
     /* A router sees the peer's id first. One frame more than is allowed is kept, so that a message
      * of many frames is told from one of two; the rest is dropped as it comes. */
@@ -329,15 +364,42 @@ enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
         status = gk_fail(err, GK_PROTOCOL, "the message has %u frames, 2 are needed",
                          count - (count > 0 ? first : 0));
     } else {
-        status = gk_wire_decode(zmq_msg_data(&frames[first]), zmq_msg_size(&frames[first]),
-                                zmq_msg_data(&frames[first + 1]), zmq_msg_size(&frames[first + 1]),
-                                message_out, err);
+        const void *bytes = zmq_msg_data(&frames[first + 1]);
+        size_t size = zmq_msg_size(&frames[first + 1]);
+        status = (body ? gk_wire_open : gk_wire_decode)(zmq_msg_data(&frames[first]),
+                                                        zmq_msg_size(&frames[first]), bytes, size,
+                                                        message_out, err);
+        if (status == GK_OK && body) {
+            gk_buf_reset(body);
+            gk_buf_add(body, bytes, size);
+            status = gk_buf_status(body, err);
+        }
     }
     for (unsigned i = 0; i < GK_ARRAY_COUNT(frames); i++) {
         (void)zmq_msg_close(&frames[i]);
     }
     (void)zmq_msg_close(&extra);
     return status;
+}
+
+enum gk_status gk_link_receive(struct gk_link *link, struct gk_peer *peer_out,
+                               struct gk_message *message_out, struct gk_err *err)
+{
+    return receive(link, peer_out, message_out, NULL, err);
+}
+
+enum gk_status gk_link_receive_text(struct gk_link *link, struct gk_peer *peer_out,
+                                    struct gk_message *message_out, struct gk_buf *body,
+                                    struct gk_err *err)
+{
+    return receive(link, peer_out, message_out, body, err);
+}
+
+int gk_link_fd(struct gk_link *link)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+    return zmq_getsockopt(link->socket, ZMQ_FD, &fd, &size) == 0 ? fd : -1;
 }
 
 enum gk_status gk_link_wait(struct gk_link *link, int timeout_ms, struct gk_err *err)

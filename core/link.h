@@ -39,6 +39,10 @@ struct gk_peer {
  * naming both lengths. bind: GK_BUSY if somebody else listens there. */
 enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, struct gk_err *err);
 enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err);
+/* The same in the context of another link, which must outlive it: a thousand links of a load test
+ * share their threads. */
+enum gk_status gk_link_connect_beside(const char *endpoint, struct gk_link *beside,
+                                      struct gk_link **link_out, struct gk_err *err);
 void gk_link_destroy(struct gk_link *link);
 
 /* Never blocks. peer is for a bound link (NULL otherwise). The message stays the caller's. */
@@ -53,6 +57,20 @@ enum gk_status gk_link_wait(struct gk_link *link, int timeout_ms, struct gk_err 
 
 /* The endpoint as bound (a tcp port of 0 or * resolved) or as connected; lent. */
 const char *gk_link_endpoint(const struct gk_link *link);
+
+/* Both with the body as canonical text instead of message->body, which is not looked at (send) or
+ * NULL (receive: nobody has parsed it). */
+enum gk_status gk_link_send_text(struct gk_link *link, const struct gk_peer *peer,
+                                 const struct gk_message *message, const char *body, size_t size,
+                                 struct gk_err *err);
+enum gk_status gk_link_receive_text(struct gk_link *link, struct gk_peer *peer_out,
+                                    struct gk_message *message_out, struct gk_buf *body,
+                                    struct gk_err *err);
+
+/* A descriptor that is readable when something may have come, -1 if there is none. It may stay
+ * silent while something is there: who waits on it receives until GK_AGAIN first, after every wake
+ * and after every send (loop.h is the wrapper for libuv). */
+int gk_link_fd(struct gk_link *link);
 
 /* For loop.c: the ZMQ socket. */
 void *gk_link_socket(struct gk_link *link);

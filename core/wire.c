@@ -28,24 +28,56 @@ enum {
     AT_CRC = 60
 };
 
-/* CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), a nibble a step: 64 bytes of table instead
- * of a kilobyte, and 1 MiB still takes about 3 ms. Hardware instructions were left out: no message
- * is hot. */
+/* CRC-32C (Castagnoli, reflected polynomial 0x82F63B78). Two ways to the same number: the
+ * processor's instruction where it has one, since a daemon under load checks every byte of some
+ * 40,000 frames a second; else a nibble a step, 64 bytes of table. */
 static const uint32_t crc_table[16] = {
     0x00000000, 0x105EC76F, 0x20BD8EDE, 0x30E349B1, 0x417B1DBC, 0x5125DAD3, 0x61C69362, 0x7198540D,
     0x82F63B78, 0x92A8FC17, 0xA24BB5A6, 0xB21572C9, 0xC38D26C4, 0xD3D3E1AB, 0xE330A81A, 0xF36E6F75,
 };
 
-uint32_t gk_crc32c(uint32_t crc, const void *bytes, size_t size)
+static uint32_t crc_by_table(uint32_t crc, const unsigned char *p, size_t size)
 {
-    const unsigned char *p = bytes;
-    crc = ~crc;
     for (size_t i = 0; i < size; i++) {
         crc ^= p[i];
         crc = (crc >> 4) ^ crc_table[crc & 15];
         crc = (crc >> 4) ^ crc_table[crc & 15];
     }
-    return ~crc;
+    return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc,
+                                                                     const unsigned char *p,
+                                                                     size_t size)
+{
+    uint64_t wide = crc;
+    for (; size >= sizeof(uint64_t); p += sizeof(uint64_t), size -= sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    crc = (uint32_t)wide;
+    for (size_t i = 0; i < size; i++) {
+        crc = __builtin_ia32_crc32qi(crc, p[i]);
+    }
+    return crc;
+}
+#endif
+
+uint32_t gk_crc32c(uint32_t crc, const void *bytes, size_t size)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2")) {
+        return ~crc_by_instruction(~crc, bytes, size);
+    }
+#endif
+    return ~crc_by_table(~crc, bytes, size);
+}
+
+uint32_t gk_crc32c_by_table(uint32_t crc, const void *bytes, size_t size)
+{
+    return ~crc_by_table(~crc, bytes, size);
 }
 
 static void put(unsigned char *at, uint64_t value, unsigned size)
@@ -101,22 +133,33 @@ enum gk_status gk_wire_encode(const struct gk_message *message,
     if (status != GK_OK) {
         return gk_fail_in(err, status, "message %s", name);
     }
-    if (body->size > GK_BODY_MAX) {
+    return gk_wire_seal(message, header_out, body->data, body->size, err);
+}
+
+enum gk_status gk_wire_seal(const struct gk_message *message,
+                            unsigned char header_out[GK_HEADER_SIZE], const void *body,
+                            size_t body_size, struct gk_err *err)
+{
+    const char *name = gk_message_name(message->type);
+    if (!name) {
+        return gk_fail(err, GK_INTERNAL, "message type %d does not exist", (int)message->type);
+    }
+    if (body_size > GK_BODY_MAX) {
         return gk_fail(err, GK_LIMIT, "message %s: the body has %zu bytes, at most %u are allowed",
-                       name, body->size, GK_BODY_MAX);
+                       name, body_size, GK_BODY_MAX);
     }
     unsigned char header[GK_HEADER_SIZE] = {0};
     memcpy(header, magic, sizeof magic);
     put(header + AT_VERSION, GK_WIRE_VERSION, 2);
     put(header + AT_TYPE, (uint64_t)message->type, 2);
-    put(header + AT_BODY_SIZE, body->size, 4);
+    put(header + AT_BODY_SIZE, body_size, 4);
     put(header + AT_EPOCH, message->epoch, 8);
     put(header + AT_SESSION, message->session, 8);
     put(header + AT_SEQ, message->seq, 8);
     put(header + AT_TOKEN, message->token, 8);
     put(header + AT_REPLY_TO, message->reply_to, 8);
     uint32_t crc = gk_crc32c(0, header, AT_CRC);
-    put(header + AT_CRC, gk_crc32c(crc, body->data, body->size), 4);
+    put(header + AT_CRC, gk_crc32c(crc, body, body_size), 4);
     memcpy(header_out, header, sizeof header);
     return GK_OK;
 }
@@ -159,8 +202,8 @@ static enum gk_status check_frames(const unsigned char *header, size_t header_si
     return GK_OK;
 }
 
-enum gk_status gk_wire_decode(const void *header_bytes, size_t header_size, const void *body,
-                              size_t body_size, struct gk_message *message_out, struct gk_err *err)
+enum gk_status gk_wire_open(const void *header_bytes, size_t header_size, const void *body,
+                            size_t body_size, struct gk_message *message_out, struct gk_err *err)
 {
     const unsigned char *header = header_bytes;
     enum gk_status status = check_frames(header, header_size, body, body_size, err);
@@ -176,10 +219,22 @@ enum gk_status gk_wire_decode(const void *header_bytes, size_t header_size, cons
         .token = take(header + AT_TOKEN, 8),
         .reply_to = take(header + AT_REPLY_TO, 8),
     };
-    const char *name = gk_message_name(message.type);
-    if (!name) {
+    if (!gk_message_name(message.type)) {
         return gk_fail(err, GK_PROTOCOL, "message type %d is not known", (int)message.type);
     }
+    *message_out = message;
+    return GK_OK;
+}
+
+enum gk_status gk_wire_decode(const void *header, size_t header_size, const void *body,
+                              size_t body_size, struct gk_message *message_out, struct gk_err *err)
+{
+    struct gk_message message = {0};
+    enum gk_status status = gk_wire_open(header, header_size, body, body_size, &message, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    const char *name = gk_message_name(message.type);
     char origin[48]; /* "message " and the longest name */
     (void)snprintf(origin, sizeof origin, "message %s", name);
     status = gk_json_parse(body, body_size, origin, &message.body, err);

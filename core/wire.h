@@ -59,6 +59,16 @@ enum gk_status gk_wire_encode(const struct gk_message *message,
 /* GK_PROTOCOL for anything malformed, GK_VERSION for a version out of range (names the range). */
 enum gk_status gk_wire_decode(const void *header, size_t header_size, const void *body,
                               size_t body_size, struct gk_message *message_out, struct gk_err *err);
+/* The two halves of these, for who has the body as text already, or wants it as text: seal makes
+ * the header of a canonical body (message->body is not looked at); open checks both frames and
+ * fills everything but the body (NULL), which nobody has parsed then. Errors as above. */
+enum gk_status gk_wire_seal(const struct gk_message *message,
+                            unsigned char header_out[GK_HEADER_SIZE], const void *body,
+                            size_t body_size, struct gk_err *err);
+enum gk_status gk_wire_open(const void *header, size_t header_size, const void *body,
+                            size_t body_size, struct gk_message *message_out, struct gk_err *err);
 uint32_t gk_crc32c(uint32_t crc, const void *bytes, size_t size);
+/* The same number without the processor's instruction: the tests compare the two. */
+uint32_t gk_crc32c_by_table(uint32_t crc, const void *bytes, size_t size);
 
 #endif

@@ -92,6 +92,37 @@ static void test_crc_known_values(void **state)
     assert_int_equal(gk_crc32c(0, NULL, 0), 0);
 }
 
+/* The processor's instruction and the table: at every length and alignment of a word or two. */
+static void test_crc_two_ways(void **state)
+{
+    (void)state;
+    unsigned char bytes[64];
+    for (unsigned i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * 37 + 11);
+    }
+    for (size_t from = 0; from < 9; from++) {
+        for (size_t size = 0; from + size <= sizeof bytes; size++) {
+            assert_int_equal(gk_crc32c(0x1234567, bytes + from, size),
+                             gk_crc32c_by_table(0x1234567, bytes + from, size));
+        }
+    }
+}
+
+static void test_seal_and_open(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\":1}";
+    struct gk_message message = {.type = GK_MSG_RESULT, .epoch = 4, .seq = 9, .token = 7}, got = {0};
+    unsigned char header[GK_HEADER_SIZE];
+    struct gk_err err = {0};
+    assert_int_equal(gk_wire_seal(&message, header, text, sizeof text - 1, &err), GK_OK);
+    assert_int_equal(gk_wire_open(header, sizeof header, text, sizeof text - 1, &got, &err), GK_OK);
+    assert_true(got.type == GK_MSG_RESULT && got.epoch == 4 && got.seq == 9 && got.token == 7);
+    assert_null(got.body);
+    assert_int_equal(gk_wire_open(header, sizeof header, "{\"a\":2}", 7, &got, &err), GK_PROTOCOL);
+    assert_int_equal(gk_wire_seal(&message, header, text, GK_BODY_MAX + 1, &err), GK_LIMIT);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -327,6 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crc_known_values),
+        cmocka_unit_test(test_crc_two_ways),
+        cmocka_unit_test(test_seal_and_open),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_layout),
         cmocka_unit_test(test_every_type_has_a_name),
