@@ -141,6 +141,7 @@ enum gk_status gk_core_create(const struct gk_core_setup *setup, struct gk_core 
     core->is_private = setup->is_private;
     core->now_ns = setup->now_ns;
     core->wall_ms = setup->wall_ms;
+    core->settled_ns = setup->now_ns + GRACE_NS;
     core->free_bytes = UINT64_MAX;
     (void)snprintf(core->version, sizeof core->version, "%s", setup->version ? setup->version : "");
     enum gk_status status = core_load(core, err);
@@ -223,7 +224,7 @@ static enum gk_status jobs_step(struct gk_core *core, struct gk_err *err)
 {
     for (uint32_t i = 0; i < core->job_count;) {
         struct job *job = core->jobs[i];
-        enum gk_status status = GK_OK;
+        enum gk_status status = until_step(core, job, err);
         for (uint32_t t = 0; status == GK_OK && job_runs(core, job) && t < job->task_count; t++) {
             if (job->tasks[t].search || job->finishing) {
                 status = task_step(core, &job->tasks[t], err);

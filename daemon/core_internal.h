@@ -136,6 +136,8 @@ struct job {
     double budget_ns;
     char *strategy, *policy, *bundle, *what;
     int64_t seed, priority;
+    char *suite, *slot, *night; /* of a suite; NULL: of none */
+    uint64_t until_ms;          /* wall time when asking ends; 0: never */
     struct gk_json *incumbents, *files; /* files of the bundle, as a LEASE carries them */
     struct task *tasks;
     uint32_t task_count, done_count, cursor;
@@ -191,6 +193,7 @@ struct gk_core {
     char version[64];
     bool is_private, stopping;
     uint64_t now_ns, wall_ms, free_bytes;
+    uint64_t settled_ns; /* workers that were here before are back by then, or will not come */
     struct job **jobs; /* open ones, priority first, then age */
     uint32_t job_count, job_capacity;
     struct session **sessions;
@@ -265,6 +268,8 @@ struct lease *lease_find(struct gk_core *core, int64_t token);
 struct lease *lease_add(struct gk_core *core, const struct lease *lease, struct gk_err *err);
 /* Forgets it here (not in the store) and gives its place on the device back. */
 void lease_remove(struct gk_core *core, struct lease *lease);
+/* Whether a device is what the task was bound to: arch, gpu, compiler. */
+bool device_fits(const struct session *session, uint32_t device, const struct task *task);
 /* The lease is over without a result. counts: it was the config's turn and it is gone. */
 enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts, const char *why,
                           struct gk_err *err);
@@ -325,6 +330,18 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
                               const struct gk_json *body, struct gk_json *reply,
                               struct gk_err *err);
 enum gk_status watchers_step(struct gk_core *core, struct gk_err *err);
+
+/* ---- core_suite.c ---- */
+enum gk_status request_submit_suite(struct gk_core *core, const struct gk_peer *peer,
+                                    const struct gk_json *body, struct gk_json *reply,
+                                    struct gk_err *err);
+bool job_out_of_time(const struct gk_core *core, const struct job *job);
+/* Ends a task that was not measured: no_worker, out_of_time, fenced, stopped or lost, and the reason
+ * in words. */
+enum gk_status task_unrun(struct gk_core *core, struct task *task, const char *code,
+                          const char *reason, struct gk_err *err);
+/* Ends what the time of a job does not suffice for. */
+enum gk_status until_step(struct gk_core *core, struct job *job, struct gk_err *err);
 bool is_store_failure(enum gk_status status);
 
 #endif

@@ -173,6 +173,9 @@ void job_free(struct gk_core *core, struct job *job)
     free(job->policy);
     free(job->bundle);
     free(job->what);
+    free(job->suite);
+    free(job->slot);
+    free(job->night);
     gk_json_free(job->incumbents);
     gk_json_free(job->files);
     free(job);

@@ -260,7 +260,7 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
     return GK_OK;
 }
 
-static bool fits(const struct session *session, uint32_t device, const struct task *task)
+bool device_fits(const struct session *session, uint32_t device, const struct task *task)
 {
     const struct gk_device_props *props = &session->devices[device].props;
     return strcmp(props->arch, task->arch) == 0 && strcmp(props->gpu, task->gpu) == 0 &&
@@ -276,7 +276,7 @@ static struct task *final_for(struct gk_core *core, struct session *session, uin
         struct job *job = core->jobs[j];
         for (uint32_t t = 0; job_runs(core, job) && t < job->task_count; t++) {
             struct task *task = &job->tasks[t];
-            if (task->state != TASK_FINAL || task->leases > 0 || !fits(session, device, task)) {
+            if (task->state != TASK_FINAL || task->leases > 0 || !device_fits(session, device, task)) {
                 continue;
             }
             if (task->reserved_session == session->id && task->reserved_device == device) {
@@ -294,7 +294,7 @@ static uint32_t devices_for(const struct gk_core *core, const struct task *task)
     for (uint32_t i = 0; i < core->session_count; i++) {
         const struct session *session = core->sessions[i];
         for (uint32_t d = 0; d < session->device_count; d++) {
-            count += session->devices[d].ok && fits(session, d, task);
+            count += session->devices[d].ok && device_fits(session, d, task);
         }
     }
     return count;
@@ -324,7 +324,7 @@ static enum gk_status next_trial(struct gk_core *core, struct session *session, 
         struct job *job = core->jobs[j];
         for (uint32_t n = 0; job_runs(core, job) && n < job->task_count; n++) {
             struct task *task = &job->tasks[(job->cursor + n) % job->task_count];
-            if (task->state != TASK_SEARCHING || !fits(session, device, task) ||
+            if (task->state != TASK_SEARCHING || !device_fits(session, device, task) ||
                 (!task->search && !may_open(core, job, task))) {
                 continue;
             }

@@ -69,6 +69,10 @@ struct job *job_from_row(const struct gk_json *row, struct gk_err *err)
     job->policy = copy_text(row, "policy", &ok);
     job->bundle = copy_text(row, "bundle", &ok);
     job->what = copy_text(row, "what", &ok);
+    job->suite = copy_text(row, "suite", &ok);
+    job->slot = copy_text(row, "slot", &ok);
+    job->night = copy_text(row, "night", &ok);
+    job->until_ms = (uint64_t)gk_json_get_int(row, "until_ms", 0);
     job->seed = gk_json_get_int(row, "seed", 0);
     job->priority = gk_json_get_int(row, "priority", 0);
     job->incumbents = copy_json(row, "incumbents", &ok);

@@ -702,9 +702,12 @@ static enum gk_status drop_proposed(struct gk_core *core, struct task *task, str
 enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err *err)
 {
     if (task->state == TASK_WAITING && task->job->finishing) {
-        return task_move(core, task, TASK_FAILED,
-                         "the job was asked to finish before any device of this arch was there",
-                         err);
+        bool late = job_out_of_time(core, task->job);
+        return task_unrun(core, task, "no_worker",
+                          late ? "no worker: none with a device of this arch was there in time"
+                               : "the job was asked to finish before any device of this arch was "
+                                 "there",
+                          err);
     }
     if (task->state != TASK_SEARCHING) {
         return GK_OK;

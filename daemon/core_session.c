@@ -28,6 +28,7 @@ enum gk_status session_end(struct gk_core *core, struct session *session, bool s
 {
     enum gk_status status = gk_db_worker_seen(core->db, session->worker, core->wall_ms,
                                               said_bye ? "gone" : "lost", err);
+    core->settled_ns = core->now_ns + GRACE_NS;
     for (uint32_t i = core->lease_count; status == GK_OK && i-- > 0;) {
         struct lease *lease = &core->leases[i];
         /* A lease that is lost may end its task, and with it leases behind this place. */

@@ -2,28 +2,37 @@
 #include <stdio.h>
 
 #include "core/policy.h"
-#include "daemon/core_internal.h"
+#include "daemon/core_submit.h"
 
-struct submit {
-    const struct gk_json *body;
-    struct gk_bundle bundle;
-    char bundle_id[GK_HASH_TEXT_SIZE];
-    const struct gk_catalog *catalog;
-    struct gk_json *archs; /* [{arch, gpu?}] */
-    struct gk_json *ops;   /* names */
-    int64_t budget_trials, seed, priority;
-    double budget_s;
-    const char *strategy, *policy, *submit_id, *what;
-    const char *key; /* of who submits; "": the local socket */
-    char spec_key[GK_HASH_TEXT_SIZE];
-};
+#define AGE_DAYS_DEFAULT 30
+#define AGE_DAYS_MAX     3650
 
-static void submit_fini(struct gk_core *core, struct submit *s)
+void submit_fini(struct gk_core *core, struct submit *s)
 {
     catalog_release(core, s->catalog);
     gk_bundle_fini(&s->bundle);
     gk_json_free(s->archs);
     gk_json_free(s->ops);
+    gk_json_free(s->templates);
+    free(s->left_out);
+}
+
+/* When it ends by the clock, and what it need not do again. */
+static enum gk_status read_night(const struct gk_core *core, struct submit *s, struct gk_err *err)
+{
+    int64_t until_ms = gk_json_get_int(s->body, "until_ms", 0);
+    s->if_changed = gk_json_get_bool(s->body, "if_changed", false);
+    s->max_age_days = AGE_DAYS_DEFAULT;
+    if (until_ms != 0 && until_ms <= (int64_t)core->wall_ms) {
+        return gk_fail(err, GK_INPUT,
+                       "submit: until_ms %" PRId64 " is over: by the daemon's clock it is %" PRIu64,
+                       until_ms, core->wall_ms);
+    }
+    s->until_ms = (uint64_t)until_ms;
+    return gk_json_get(s->body, "max_age_days")
+               ? gk_json_need_int(s->body, "max_age_days", 0, AGE_DAYS_MAX, &s->max_age_days,
+                                  "submit", err)
+               : GK_OK;
 }
 
 static enum gk_status read_limits(struct submit *s, struct gk_err *err)
@@ -329,17 +338,14 @@ static struct gk_json *template_hashes(const struct gk_catalog *catalog)
     return all;
 }
 
-static enum gk_status store_job(struct gk_core *core, const struct submit *s, int64_t tasks,
-                                int64_t *job_out, struct gk_err *err)
+static enum gk_status store_job(struct gk_core *core, const struct submit *s, int64_t problems,
+                                int64_t tasks, int64_t *job_out, struct gk_err *err)
 {
-    struct gk_json *row = gk_json_new_object(), *templates = template_hashes(s->catalog);
+    struct gk_json *row = gk_json_new_object();
     const struct gk_json *incumbents = gk_json_get(s->body, "incumbents");
-    enum gk_status status =
-        templates ? gk_db_bundle_put(core->db, s->bundle_id,
-                                     gk_json_get(gk_json_get(s->body, "bundle"), "files"),
-                                     templates, core->wall_ms, err)
-                  : gk_fail(err, GK_NOMEM, "out of memory");
-    gk_json_free(templates);
+    enum gk_status status = gk_db_bundle_put(
+        core->db, s->bundle_id, gk_json_get(gk_json_get(s->body, "bundle"), "files"), s->templates,
+        core->wall_ms, err);
     bool ok =
         gk_json_set_string(row, "submit_id", s->submit_id) &&
         gk_json_set_string(row, "key", s->key) &&
@@ -354,11 +360,14 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
         gk_json_set_int(row, "priority", s->priority) &&
         gk_json_set_string(row, "policy", s->policy) &&
         (!incumbents || gk_json_set(row, "incumbents", gk_json_copy(incumbents))) &&
+        (!s->suite || (gk_json_set_string(row, "suite", s->suite) &&
+                       gk_json_set_string(row, "slot", s->slot) &&
+                       gk_json_set_string(row, "night", s->night))) &&
+        (s->until_ms == 0 || gk_json_set_int(row, "until_ms", (int64_t)s->until_ms)) &&
         gk_json_set_string(row, "state", "submitted") &&
         gk_json_set_bool(row, "finishing", false) &&
         gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms) &&
-        gk_json_set_int(row, "problems",
-                        (int64_t)gk_json_count(gk_json_get(s->body, "problems"))) &&
+        gk_json_set_int(row, "problems", problems) &&
         gk_json_set_int(row, "tasks", tasks) && gk_json_set_int(row, "done", 0) &&
         gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "failed", 0);
     if (status == GK_OK) {
@@ -387,39 +396,81 @@ static enum gk_status store_task(struct gk_core *core, int64_t job, int64_t prob
     return status;
 }
 
-static enum gk_status store_all(struct gk_core *core, const struct submit *s, int64_t *job_out,
-                                struct gk_err *err)
+/* Numbers of the problems, and which of them need not be measured again where. *tasks_out: how many
+ * tasks are left, of *problems_out problems. */
+static enum gk_status number_problems(struct gk_core *core, struct submit *s, int64_t *numbers,
+                                      int64_t *tasks_out, int64_t *problems_out,
+                                      struct gk_err *err)
 {
     const struct gk_json *problems = gk_json_get(s->body, "problems");
     size_t count = gk_json_count(problems), archs = gk_json_count(s->archs);
-    if (count * archs > TASKS_MAX) {
-        return gk_fail(err, GK_LIMIT, "%zu problems on %zu archs are %zu tasks; a job may have %d",
-                       count, archs, count * archs, TASKS_MAX);
-    }
-    enum gk_status status = store_job(core, s, (int64_t)(count * archs), job_out, err);
+    enum gk_status status = GK_OK;
+    int64_t tasks = 0, kept = 0;
     for (size_t i = 0; status == GK_OK && i < count; i++) {
         const char *text = gk_json_string(gk_json_at(problems, i), "");
         char op[GK_NAME_MAX];
-        int64_t problem = 0;
+        int64_t before = tasks;
         status = gk_problem_op_of(text, op, err);
         if (status == GK_OK) {
-            status = gk_db_problem_put(core->db, op, text, &problem, err);
+            status = gk_db_problem_put(core->db, op, text, &numbers[i], err);
         }
         for (size_t a = 0; status == GK_OK && a < archs; a++) {
-            status = store_task(core, *job_out, problem, gk_json_at(s->archs, a), err);
+            bool same = false;
+            if (s->if_changed) {
+                status = suite_unchanged(core, s, numbers[i], op, gk_json_at(s->archs, a), &same,
+                                         err);
+            }
+            s->left_out[i * archs + a] = same;
+            s->left_out_count += same;
+            tasks += !same;
         }
+        kept += tasks > before;
     }
-    if (status == GK_OK) {
-        struct gk_json *body = gk_json_new_object();
-        (void)(gk_json_set_int(body, "problems", (int64_t)count) &&
-               gk_json_set_int(body, "tasks", (int64_t)(count * archs)) &&
-               gk_json_set(body, "archs", gk_json_copy(s->archs))); /* an event may lack a member */
-        status = core_event(core, *job_out, "submitted", body, err);
-    }
+    *tasks_out = tasks;
+    *problems_out = kept;
     return status;
 }
 
-static enum gk_status answer(struct gk_json *reply, const struct gk_json *row, bool continued,
+static enum gk_status say_submitted(struct gk_core *core, const struct submit *s, int64_t job,
+                                    int64_t problems, int64_t tasks, struct gk_err *err)
+{
+    struct gk_json *body = gk_json_new_object();
+    (void)(gk_json_set_int(body, "problems", problems) && gk_json_set_int(body, "tasks", tasks) &&
+           gk_json_set(body, "archs", gk_json_copy(s->archs)) &&
+           (!s->if_changed || gk_json_set_int(body, "unchanged", s->left_out_count)) &&
+           (!s->suite || (gk_json_set_string(body, "suite", s->suite) &&
+                          gk_json_set_string(body, "slot", s->slot)))); /* may lack a member */
+    return core_event(core, job, "submitted", body, err);
+}
+
+/* *job_out 0: nothing is left to do, and nothing was stored. */
+static enum gk_status store_all(struct gk_core *core, struct submit *s, int64_t *job_out,
+                                struct gk_err *err)
+{
+    size_t count = gk_json_count(gk_json_get(s->body, "problems")), archs = gk_json_count(s->archs);
+    int64_t *numbers = calloc(count, sizeof *numbers), tasks = 0, problems = 0;
+    s->left_out = calloc(count * archs, sizeof *s->left_out);
+    enum gk_status status = numbers && s->left_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK) {
+        status = number_problems(core, s, numbers, &tasks, &problems, err);
+    }
+    *job_out = 0;
+    if (status == GK_OK && tasks > 0) {
+        status = store_job(core, s, problems, tasks, job_out, err);
+    }
+    for (size_t i = 0; status == GK_OK && tasks > 0 && i < count; i++) {
+        for (size_t a = 0; status == GK_OK && a < archs; a++) {
+            if (!s->left_out[i * archs + a]) {
+                status = store_task(core, *job_out, numbers[i], gk_json_at(s->archs, a), err);
+            }
+        }
+    }
+    free(numbers);
+    return status == GK_OK && tasks > 0 ? say_submitted(core, s, *job_out, problems, tasks, err)
+                                        : status;
+}
+
+enum gk_status submit_answer(struct gk_json *reply, const struct gk_json *row, bool continued,
                              struct gk_err *err)
 {
     bool ok = gk_json_set_int(reply, "job", gk_json_get_int(row, "job", 0)) &&
@@ -477,32 +528,57 @@ static enum gk_status find_unfinished(struct gk_core *core, const struct submit 
     return GK_OK;
 }
 
+/* The job now is one that a private daemon may work on, or ends at another time. */
+static enum gk_status change_open(struct gk_core *core, const struct submit *s, struct job *open,
+                                  struct gk_err *err)
+{
+    struct gk_json *changes = gk_json_new_object();
+    bool private_ok = gk_json_get_bool(s->body, "private_ok", false), ok = changes != NULL;
+    if (private_ok && !open->private_ok) {
+        open->private_ok = true;
+        ok = ok && gk_json_set_bool(changes, "private_ok", true);
+    }
+    if (s->until_ms != 0 && s->until_ms != open->until_ms) {
+        open->until_ms = s->until_ms;
+        ok = ok && gk_json_set_int(changes, "until_ms", (int64_t)s->until_ms);
+    }
+    enum gk_status status = !ok ? gk_fail(err, GK_NOMEM, "out of memory")
+                            : gk_json_count(changes) > 0
+                                ? gk_db_job_update(core->db, open->id, changes, err)
+                                : GK_OK;
+    gk_json_free(changes);
+    return status;
+}
+
 static enum gk_status go_on_with(struct gk_core *core, const struct submit *s,
                                  const struct gk_json *row, struct gk_json *reply,
                                  struct gk_err *err)
 {
-    enum gk_status status = GK_OK;
     struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
-    if (open && gk_json_get_bool(s->body, "private_ok", false) && !open->private_ok) {
-        struct gk_json *changes = gk_json_new_object();
-        open->private_ok = true;
-        status = gk_json_set_bool(changes, "private_ok", true)
-                     ? gk_db_job_update(core->db, open->id, changes, err)
-                     : gk_fail(err, GK_NOMEM, "out of memory");
-        gk_json_free(changes);
-    }
+    enum gk_status status = open ? change_open(core, s, open, err) : GK_OK;
     if (status == GK_OK) {
-        status = answer(reply, row, true, err);
+        status = submit_answer(reply, row, true, err);
     }
     return status == GK_OK && open ? job_bind(core, open, err) : status;
 }
 
-static enum gk_status begin_job(struct gk_core *core, struct submit *s, struct gk_json *reply,
-                                struct gk_err *err)
+static bool add_unchanged(const struct submit *s, struct gk_json *reply)
+{
+    return !s->if_changed || gk_json_set_int(reply, "unchanged", s->left_out_count);
+}
+
+enum gk_status submit_begin(struct gk_core *core, struct submit *s, struct gk_json *reply,
+                            struct gk_err *err)
 {
     struct gk_json *row = NULL;
     int64_t job = 0;
     enum gk_status status = store_all(core, s, &job, err);
+    if (status == GK_OK && job == 0) {
+        bool ok = gk_json_set_int(reply, "job", 0) && gk_json_set_int(reply, "tasks", 0) &&
+                  gk_json_set(reply, "archs", gk_json_copy(s->archs)) &&
+                  gk_json_set_bool(reply, "continued", false) && add_unchanged(s, reply);
+        return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    }
     if (status == GK_OK) {
         status = gk_db_job_get(core->db, job, &row, err);
     }
@@ -510,9 +586,9 @@ static enum gk_status begin_job(struct gk_core *core, struct submit *s, struct g
         status = job_load(core, row, err);
     }
     if (status == GK_OK) {
-        status = answer(reply, row, false, err);
+        status = submit_answer(reply, row, false, err);
     }
-    if (status == GK_OK && !add_warnings(core, reply, s)) {
+    if (status == GK_OK && !(add_warnings(core, reply, s) && add_unchanged(s, reply))) {
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }
     if (status == GK_OK) {
@@ -522,43 +598,85 @@ static enum gk_status begin_job(struct gk_core *core, struct submit *s, struct g
     return status;
 }
 
+enum gk_status submit_again(struct gk_core *core, const char *submit_id, struct gk_json **row_out,
+                            struct gk_err *err)
+{
+    *row_out = NULL;
+    enum gk_status status = gk_db_job_by_submit(core->db, submit_id, row_out, err);
+    return status == GK_NOT_FOUND ? GK_OK : status;
+}
+
+enum gk_status submit_room(const struct gk_core *core, struct gk_err *err)
+{
+    return core->free_bytes >= GK_CORE_FREE_LOW
+               ? GK_OK
+               : gk_fail(err, GK_LIMIT,
+                         "the disk of the state folder has %" PRIu64 " MB free, %" PRIu64
+                         " MB are needed for new work: free some space",
+                         core->free_bytes >> 20, GK_CORE_FREE_LOW >> 20);
+}
+
+static enum gk_status check_size(const struct submit *s, struct gk_err *err)
+{
+    size_t count = gk_json_count(gk_json_get(s->body, "problems")), archs = gk_json_count(s->archs);
+    return count * archs <= TASKS_MAX
+               ? GK_OK
+               : gk_fail(err, GK_LIMIT,
+                         "%zu problems on %zu archs are %zu tasks; a job may have %d", count, archs,
+                         count * archs, TASKS_MAX);
+}
+
+enum gk_status submit_read(struct gk_core *core, struct submit *s, struct gk_err *err)
+{
+    enum gk_status status = read_limits(s, err);
+    if (status == GK_OK) {
+        status = read_night(core, s, err);
+    }
+    if (status == GK_OK) {
+        status = read_bundle(core, s, err);
+    }
+    if (status == GK_OK) {
+        status = read_problems(s, err);
+    }
+    if (status == GK_OK) {
+        status = read_archs(core, s, err);
+    }
+    if (status == GK_OK) {
+        status = check_size(s, err);
+    }
+    if (status == GK_OK && !(s->templates = template_hashes(s->catalog))) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (status == GK_OK) {
+        make_key(s);
+    }
+    return status;
+}
+
 enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
                               const struct gk_json *body, struct gk_json *reply, struct gk_err *err)
 {
     struct submit s = {.body = body, .key = peer->key};
     struct gk_json *row = NULL;
-    enum gk_status status = read_limits(&s, err);
+    const char *id = NULL;
+    enum gk_status status = gk_json_need_string(body, "submit_id", 128, &id, "submit", err);
     if (status == GK_OK) {
-        status = gk_db_job_by_submit(core->db, s.submit_id, &row, err);
-        if (status == GK_OK) {
-            status =
-                answer(reply, row, true, err); /* the same request again: its answer was lost */
-            gk_json_free(row);
-            return status;
-        }
-        status = status == GK_NOT_FOUND ? GK_OK : status;
+        status = submit_again(core, id, &row, err);
     }
-    if (status == GK_OK && core->free_bytes < GK_CORE_FREE_LOW) {
-        return gk_fail(err, GK_LIMIT,
-                       "the disk of the state folder has %" PRIu64 " MB free, %" PRIu64
-                       " MB are needed for new work: free some space",
-                       core->free_bytes >> 20, GK_CORE_FREE_LOW >> 20);
+    if (status != GK_OK || row) {
+        status = status == GK_OK ? submit_answer(reply, row, true, err) : status;
+        gk_json_free(row);
+        return status;
+    }
+    status = submit_room(core, err);
+    if (status == GK_OK) {
+        status = submit_read(core, &s, err);
     }
     if (status == GK_OK) {
-        status = read_bundle(core, &s, err);
-    }
-    if (status == GK_OK) {
-        status = read_problems(&s, err);
-    }
-    if (status == GK_OK) {
-        status = read_archs(core, &s, err);
-    }
-    if (status == GK_OK) {
-        make_key(&s);
         status = find_unfinished(core, &s, &row, err);
     }
     if (status == GK_OK) {
-        status = row ? go_on_with(core, &s, row, reply, err) : begin_job(core, &s, reply, err);
+        status = row ? go_on_with(core, &s, row, reply, err) : submit_begin(core, &s, reply, err);
     }
     gk_json_free(row);
     submit_fini(core, &s);

@@ -154,6 +154,11 @@ static enum gk_status verb_submit(struct request *r, struct gk_err *err)
     return request_submit(r->core, r->peer, r->body, r->reply, err);
 }
 
+static enum gk_status verb_submit_suite(struct request *r, struct gk_err *err)
+{
+    return request_submit_suite(r->core, r->peer, r->body, r->reply, err);
+}
+
 static enum gk_status verb_jobs(struct request *r, struct gk_err *err)
 {
     struct gk_json *page = NULL;
@@ -610,7 +615,8 @@ static const struct {
 } VERBS[] = {
     {"status", verb_status, READ},    {"blob_have", verb_blob_have, READ},
     {"blob_put", verb_blob_put, OWN}, {"blob_get", verb_blob_get, READ},
-    {"submit", verb_submit, OWN},     {"jobs", verb_jobs, READ},
+    {"submit", verb_submit, OWN},     {"submit_suite", verb_submit_suite, OWN},
+    {"jobs", verb_jobs, READ},
     {"show", verb_show, READ},        {"watch", verb_watch, READ},
     {"cancel", verb_cancel, OWN},     {"pause", verb_pause, OWN},
     {"resume", verb_resume, OWN},     {"retry", verb_retry, OWN},

@@ -1,6 +1,7 @@
 gk_test(test_db LIBS gk_db)
 gk_test(test_backup SOURCES ${CMAKE_SOURCE_DIR}/tests/support/sample_trials.c LIBS gk_db m)
 gk_test(test_core_path SOURCES daemon_rig.c LIBS gk_daemon)
+gk_test(test_suite SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_roles SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_blobs LIBS gk_daemon_shell)
 gk_test(test_measured SOURCES daemon_rig.c LIBS gk_daemon)

@@ -272,7 +272,9 @@ void rig_hello(struct rig *rig, struct rig_worker *worker)
                    *held = gk_json_new_array();
     struct gk_device_props props;
     rig_props(worker->device, &props);
-    assert_true(gk_json_push(devices, gk_device_props_to_json(&props)));
+    struct gk_json *device = gk_device_props_to_json(&props);
+    assert_true(!rig->driver || gk_json_set_string(device, "driver", rig->driver));
+    assert_true(gk_json_push(devices, device));
     for (uint32_t i = 0; i < worker->lease_count; i++) {
         struct gk_json *item = gk_json_new_object();
         assert_true(gk_json_set_int(item, "token", gk_json_get_int(worker->leases[i], "token", 0)));

@@ -48,6 +48,7 @@ struct rig {
     } measured;
     /* Fails a trial when this returns true; NULL: by the config's id, about one in nine. */
     bool (*fails)(const char *config);
+    const char *driver; /* what devices say of it; NULL: nothing */
     uint64_t noise_state;
     uint64_t log_hash;       /* over all that a worker was given, in order of tokens */
     struct gk_json *written; /* every message body with its type, for the schema */

@@ -44,6 +44,7 @@ static const struct {
     {"workers", GK_ROLES_ALL},
     {"blob_put", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"submit", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
+    {"submit_suite", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"cancel", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"pause", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"resume", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
