@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/config.h"
-#include "core/prng.h"
 #include "core/record.h"
 
 static void need(enum gk_status status, const struct gk_err *err)
@@ -50,7 +49,7 @@ static void add_rung(struct gk_record *record, const char *name, struct gk_prng 
     rung->norm_error = exact ? 0 : 0.0016 + 0.0001 * gk_prng_unit(prng);
 }
 
-static struct gk_json *record_of(struct gk_prng *prng, uint32_t input_set)
+struct gk_json *sample_record(struct gk_prng *prng, uint32_t input_set)
 {
     struct gk_record record;
     gk_record_init(&record);
@@ -88,6 +87,19 @@ static struct gk_json *record_of(struct gk_prng *prng, uint32_t input_set)
         add_rung(&record, "exact", prng, true);
         add_rung(&record, "reference", prng, false);
     }
+    struct gk_json *json = gk_record_to_json(&record);
+    gk_record_fini(&record);
+    if (!json) {
+        abort();
+    }
+    return json;
+}
+
+struct gk_json *sample_vendor_failure(void)
+{
+    struct gk_record record;
+    gk_record_init(&record);
+    gk_record_fail(&record, GK_STAGE_LOAD, GK_FAILURE_LOAD_ERROR, "libcublasLt.so: not found");
     struct gk_json *json = gk_record_to_json(&record);
     gk_record_fini(&record);
     if (!json) {
@@ -135,7 +147,7 @@ static void add_trial(struct gk_db *db, struct gk_prng *prng, int64_t task, int6
               gk_json_set_int(row, "created_ms", (int64_t)*wall_ms - 1000);
     need(ok ? gk_db_trial_insert(db, row, &trial, &err) : GK_NOMEM, &err);
     gk_json_free(row);
-    row = record_of(prng, (uint32_t)seq % 4);
+    row = sample_record(prng, (uint32_t)seq % 4);
     need(gk_db_trial_record(db, trial, token, *wall_ms, "recorded", row, &err), &err);
     bool failed = strcmp(gk_json_get_string(row, "failure", ""), "none") != 0;
     gk_json_free(row);

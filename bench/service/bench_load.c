@@ -1,0 +1,208 @@
+/*
+ * The daemon under load. bench_load cycles|reconnect|lost|start|idle [options]
+ *
+ *   cycles      durable cycles a second (store a result, lease the next, reply), beanstalkd beside
+ *   reconnect   kill -9 of the daemon under its workers: until all are back; what was lost or run twice
+ *   lost        a worker goes silent: until the daemon has noticed
+ *   start       time to ready after kill -9 over a store of many trials, page cache warm and cold; memory
+ *   idle        CPU and memory with workers that have nothing to do
+ *
+ * --json, --workers N, --seconds S, --held N (leases of a worker at once), --started (STARTED
+ * before every RESULT), --problems N, --trials N, --device mock:sm_80|cuda:0, --strategy NAME,
+ * --state DIR (kept), --no-beanstalkd
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/service/load.h"
+#include "core/hash.h"
+
+struct options {
+    const char *what, *device, *strategy, *state;
+    uint32_t workers, held, problems;
+    int64_t trials;
+    double seconds;
+    bool json, started, no_beanstalkd;
+};
+
+/* ------------------------------------------------------------------ jobs */
+
+/* One job of so many gemm problems, with so many trials each. */
+static void submit(const struct options *options, const struct load_daemon *daemon, int64_t trials)
+{
+    char path[200], budget[32];
+    bool gpu = strncmp(options->device, "cuda:", 5) == 0;
+    (void)snprintf(path, sizeof path, "%s/shapes.json", daemon->state);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        load_die("%s cannot be written", path);
+    }
+    (void)fprintf(file, "{\"op\":\"gemm\",\"shapes\":[{\"M\":[");
+    for (uint32_t i = 0; i < options->problems; i++) {
+        (void)fprintf(file, "%s%u", i ? "," : "", 512 + 64 * i);
+    }
+    (void)fprintf(file, "],\"N\":4096,\"K\":4096,\"dtype\":\"bf16\"}]}");
+    if (fclose(file) != 0) {
+        load_die("%s cannot be written", path);
+    }
+    (void)snprintf(budget, sizeof budget, "%lld", (long long)trials);
+    const char *argv[] = {GK_BIN_DIR "/gktune", "submit",       "gemm",     "--shapes",
+                          path,                 "--arch",       gpu ? "sm_80" : "mock-sm_80",
+                          "--budget",           budget,         "--strategy",
+                          options->strategy,    "--state",      daemon->state,
+                          "--connect",          daemon->endpoint,
+                          "--kernels",          GK_SOURCE_DIR "/kernels", NULL};
+    free(load_run(argv, 0));
+}
+
+static struct load_fleet *connect_fleet(const struct options *options,
+                                        const struct load_daemon *daemon, uint64_t run_ns)
+{
+    struct load_options load = {.endpoint = daemon->endpoint,
+                                .workers = options->workers,
+                                .held_max = options->held,
+                                .run_ns = run_ns,
+                                .started = options->started,
+                                .device = options->device};
+    return load_fleet_create(&load);
+}
+
+static bool all_leased(struct load_fleet *fleet, void *context)
+{
+    const struct options *options = context;
+    return load_fleet_counts(fleet).leased == options->workers;
+}
+
+/* ------------------------------------------------------------------ cycles */
+
+static void bench_cycles(const struct options *options, struct load_report *report,
+                         const char *state)
+{
+    struct load_daemon daemon = {0};
+    struct load_histogram beanstalk;
+    load_daemon_start(&daemon, state, NULL);
+    submit(options, &daemon, options->trials);
+    struct load_fleet *fleet = connect_fleet(options, &daemon, 0);
+    load_fleet_run(fleet, 60000000000u, all_leased, (void *)(uintptr_t)options);
+    load_fleet_run(fleet, 3000000000u, NULL, NULL);
+    struct load_counts before = load_fleet_counts(fleet);
+    double cpu = load_cpu_s(daemon.pid), own = load_cpu_s(getpid());
+    load_histogram_clear(load_fleet_cycles(fleet));
+    uint64_t start = load_now_ns();
+    load_fleet_run(fleet, (uint64_t)(options->seconds * 1e9), NULL, NULL);
+    double seconds = (double)(load_now_ns() - start) / 1e9;
+    struct load_counts after = load_fleet_counts(fleet);
+    double stored = (double)(after.stored - before.stored);
+    double daemon_s = load_cpu_s(daemon.pid) - cpu, own_s = load_cpu_s(getpid()) - own;
+    const struct load_histogram *cycles = load_fleet_cycles(fleet);
+    load_report_add(report, "workers", options->workers, "", "");
+    load_report_add(report, "durable cycles a second", stored / seconds, "1/s", "goal: 10000");
+    load_report_add(report, "cycle p50", load_histogram_ms(cycles, 0.5), "ms", "");
+    load_report_add(report, "cycle p99", load_histogram_ms(cycles, 0.99), "ms", "goal: at most 50");
+    load_report_add(report, "cycle p99.9", load_histogram_ms(cycles, 0.999), "ms", "");
+    load_report_add(report, "CPU of the daemon a cycle", daemon_s * 1e6 / stored, "us", "");
+    load_report_add(report, "CPU of the workers a cycle", own_s * 1e6 / stored, "us", "");
+    load_report_add(report, "final passes in it", (double)(after.passes - before.passes), "", "");
+    load_report_add(report, "resident memory of the daemon", load_resident_mb(daemon.pid), "MB", "");
+    load_fleet_drain(fleet, 30000000000u);
+    after = load_fleet_counts(fleet);
+    load_report_add(report, "results stored in all", (double)after.stored, "", "");
+    load_report_add(report, "not acknowledged at the end", (double)after.unacknowledged, "",
+                    "goal: 0");
+    load_report_add(report, "errors", (double)(after.errors + after.rejects + after.dropped), "",
+                    "goal: 0");
+    load_fleet_destroy(fleet);
+    load_daemon_stop(&daemon, SIGTERM);
+    if (!options->no_beanstalkd) {
+        load_histogram_init(&beanstalk);
+        double rate = load_beanstalk(options->workers, options->seconds / 2, &beanstalk);
+        load_report_add(report, "beanstalkd -f 0, the same connections", rate, "1/s",
+                        rate < 0 ? "not installed" : "");
+        load_report_add(report, "beanstalkd cycle p99", load_histogram_ms(&beanstalk, 0.99), "ms",
+                        "");
+        load_histogram_fini(&beanstalk);
+    }
+}
+
+/* ------------------------------------------------------------------ main */
+
+static void parse(int argc, char **argv, struct options *options)
+{
+    *options = (struct options){.device = "cuda:0",
+                                .strategy = "random",
+                                .workers = 256,
+                                .held = 1,
+                                .problems = 64,
+                                .trials = 20000,
+                                .seconds = 20};
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        i++;
+        if (strcmp(name, "--workers") == 0) {
+            options->workers = (uint32_t)strtoul(value, NULL, 10);
+        } else if (strcmp(name, "--held") == 0) {
+            options->held = (uint32_t)strtoul(value, NULL, 10);
+        } else if (strcmp(name, "--problems") == 0) {
+            options->problems = (uint32_t)strtoul(value, NULL, 10);
+        } else if (strcmp(name, "--trials") == 0) {
+            options->trials = strtoll(value, NULL, 10);
+        } else if (strcmp(name, "--seconds") == 0) {
+            options->seconds = strtod(value, NULL);
+        } else if (strcmp(name, "--device") == 0) {
+            options->device = value;
+        } else if (strcmp(name, "--strategy") == 0) {
+            options->strategy = value;
+        } else if (strcmp(name, "--state") == 0) {
+            options->state = value;
+        } else {
+            i--;
+            if (strcmp(name, "--json") == 0) {
+                options->json = true;
+            } else if (strcmp(name, "--started") == 0) {
+                options->started = true;
+            } else if (strcmp(name, "--no-beanstalkd") == 0) {
+                options->no_beanstalkd = true;
+            } else if (name[0] != '-' && !options->what) {
+                options->what = name;
+            } else {
+                load_die("unknown argument '%s'; the head of bench_load.c lists them", name);
+            }
+        }
+    }
+    if (options->workers < 1 || options->workers > 4096 || options->problems < 1 ||
+        options->trials < 1 || !(options->seconds > 0)) {
+        load_die("1 to 4096 workers, at least one problem, one trial and some time are needed");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(const struct options *options, struct load_report *report, const char *state);
+    } benches[] = {{"cycles", bench_cycles}};
+    struct options options;
+    struct gk_err err = {0};
+    char folder[64];
+    (void)signal(SIGPIPE, SIG_IGN); /* a known signal */
+    load_need(gk_hash_setup(&err), &err);
+    parse(argc, argv, &options);
+    for (size_t i = 0; options.what && i < GK_ARRAY_COUNT(benches); i++) {
+        if (strcmp(benches[i].name, options.what) == 0) {
+            struct load_report *report = load_report_create(argc, argv);
+            if (!options.state) {
+                load_folder_make(folder);
+            }
+            benches[i].run(&options, report, options.state ? options.state : folder);
+            if (!options.state) {
+                load_folder_remove(folder);
+            }
+            load_report_print(report, options.json);
+            return 0;
+        }
+    }
+    load_die("what to measure? cycles");
+}
