@@ -149,6 +149,11 @@ struct gk_json *gk_json_copy(const struct gk_json *json)
     return wrap(json_deep_copy(raw(json)));
 }
 
+struct gk_json *gk_json_share(const struct gk_json *json)
+{
+    return wrap(json_incref(raw(json)));
+}
+
 bool gk_json_equal(const struct gk_json *a, const struct gk_json *b)
 {
     return json_equal(raw(a), raw(b));

@@ -56,6 +56,9 @@ enum gk_status gk_file_store(const char *path, const void *bytes, size_t size, s
 
 void gk_json_free(struct gk_json *json);
 struct gk_json *gk_json_copy(const struct gk_json *json); /* deep; NULL when out of memory */
+/* The same value once more, not a copy: to put one value into two objects. Neither holder may change
+ * it from then on. */
+struct gk_json *gk_json_share(const struct gk_json *json);
 bool gk_json_equal(const struct gk_json *a, const struct gk_json *b);
 
 enum gk_json_type gk_json_type(const struct gk_json *json); /* NULL pointer: GK_JSON_NULL */
@@ -132,5 +135,9 @@ char *gk_json_text(const struct gk_json *json);
 enum gk_status gk_json_pretty(const struct gk_json *json, struct gk_buf *buf, struct gk_err *err);
 /* Shortest decimal of a finite double ("1", "0.1", "1e+30"); at most 32 bytes with the NUL. */
 void gk_real_text(double value, char text_out[32]);
+/* The same by the C library alone, ten times as long: the tests compare the two. */
+void gk_real_text_slowly(double value, char text_out[32]);
+/* A string as JSON, quoted: for who writes a text piece by piece. */
+void gk_json_put_string(struct gk_buf *buf, const char *text);
 
 #endif

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEMBERS_SMALL 32 /* sorted on the stack */
+
 /* ------------------------------------------------------------------ UTF-8 */
 
 /* Length of the UTF-8 sequence at p, 0 if there is none (Unicode 15, table 3-7). */
@@ -54,6 +56,17 @@ bool gk_utf8_check(const char *text, size_t size, size_t *bad_out)
 {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t i = 0; i < size;) {
+        uint64_t word;
+        while (size - i >= sizeof word) { /* plain ASCII, a word at a time */
+            memcpy(&word, p + i, sizeof word);
+            if (word & UINT64_C(0x8080808080808080)) {
+                break;
+            }
+            i += sizeof word;
+        }
+        if (i == size) {
+            break;
+        }
         size_t length = utf8_length(p + i, size - i);
         if (length == 0) {
             *bad_out = i;
@@ -75,7 +88,90 @@ void gk_utf8_clean(char *text)
 
 /* ------------------------------------------------------------------ writing */
 
+/* Powers of ten that a double holds exactly: a quotient of two exact numbers is rounded once, as
+ * reading the decimal would round. */
+static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* kept without a sign and with `places` digits behind the point. */
+static void write_decimal(uint64_t kept, unsigned places, bool negative, char text_out[32])
+{
+    char reversed[32];
+    unsigned count = 0, at = 0;
+    for (; places > 0 && kept % 10 == 0; places--) {
+        kept /= 10;
+    }
+    for (; kept > 0 || count <= places; kept /= 10) {
+        reversed[count++] = (char)('0' + kept % 10);
+    }
+    if (negative) {
+        text_out[at++] = '-';
+    }
+    while (count > 0) {
+        if (count == places) {
+            text_out[at++] = '.';
+        }
+        text_out[at++] = reversed[--count];
+    }
+    text_out[at] = '\0';
+}
+
+/* The decimal of at most 15 digits, or the shortest of 16 or 17, that reads back: what the general
+ * way below finds, for 1e-4 <= value < 1e15, where the text has no exponent. Every digit is exact:
+ * below the binary point there are at most 66 bits, so that the part of value behind the decimal
+ * point is an integer over a power of two, and ten times it fits. False: the general way decides. */
+static bool real_text_plain(double value, char text_out[32])
+{
+    uint64_t bits;
+    double size = fabs(value);
+    if (!(size >= 1e-4 && size < 1e15)) {
+        return false;
+    }
+    memcpy(&bits, &size, sizeof bits);
+    unsigned shift = 1075 - (unsigned)(bits >> 52); /* bits below the binary point: 3 to 66 */
+    uint64_t mantissa = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+    unsigned __int128 one = (unsigned __int128)1 << shift, rest = mantissa & (one - 1);
+    uint64_t number = shift < 64 ? mantissa >> shift : 0;
+    unsigned places = 0; /* digits behind the point */
+    while (number < UINT64_C(10000000000000000)) {
+        rest *= 10;
+        number = number * 10 + (uint64_t)(rest >> shift);
+        rest &= one - 1;
+        places++;
+    }
+    uint64_t kept = 0;
+    unsigned digits = 15;
+    for (; digits <= 17; digits++) { /* of 17, the last two or one are cut off, rounding to even */
+        uint64_t cut = digits == 15 ? 100 : digits == 16 ? 10 : 1, below = number % cut;
+        bool above_half = 2 * below > cut || (2 * below == cut && rest > 0),
+             half = 2 * below == cut && rest == 0;
+        if (digits == 17) {
+            above_half = rest > one / 2;
+            half = rest == one / 2;
+        }
+        kept = number / cut;
+        kept += above_half || (half && (kept & 1) != 0);
+        if (digits == 17 || (kept <= UINT64_C(1) << 53 &&
+                             (double)kept / exact_powers[places - (17 - digits)] == size)) {
+            break;
+        }
+        if (kept > UINT64_C(1) << 53) {
+            return false; /* only reading it back tells */
+        }
+    }
+    write_decimal(kept, places - (17 - digits), value < 0, text_out);
+    return true;
+}
+
 void gk_real_text(double value, char text_out[32])
+{
+    if (!real_text_plain(value, text_out)) {
+        gk_real_text_slowly(value, text_out);
+    }
+}
+
+void gk_real_text_slowly(double value, char text_out[32])
 {
     /* A decimal of at most 15 digits survives the way through a normal double, and %g drops
      * trailing zeros: so %.15g is the shortest if it reads back, and 17 digits always do.
@@ -89,7 +185,22 @@ void gk_real_text(double value, char text_out[32])
     }
 }
 
-static void write_string(struct gk_buf *buf, const char *text)
+static void write_int(struct gk_buf *buf, int64_t value)
+{
+    char text[24];
+    size_t at = sizeof text;
+    uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        text[--at] = (char)('0' + size % 10);
+        size /= 10;
+    } while (size > 0);
+    if (value < 0) {
+        text[--at] = '-';
+    }
+    gk_buf_add(buf, text + at, sizeof text - at);
+}
+
+void gk_json_put_string(struct gk_buf *buf, const char *text)
 {
     gk_buf_putc(buf, '"');
     const char *start = text;
@@ -164,14 +275,32 @@ static int compare_members(const void *a, const void *b)
     return strcmp(((const struct member *)a)->key, ((const struct member *)b)->key);
 }
 
+/* Most objects are small, and those that came as canonical text are in order already. */
+static void sort_members(struct member *members, size_t count)
+{
+    if (count > MEMBERS_SMALL) {
+        qsort(members, count, sizeof *members, compare_members);
+        return;
+    }
+    for (size_t i = 1; i < count; i++) {
+        struct member moved = members[i];
+        size_t at = i;
+        for (; at > 0 && strcmp(members[at - 1].key, moved.key) > 0; at--) {
+            members[at] = members[at - 1];
+        }
+        members[at] = moved;
+    }
+}
+
 static enum gk_status write_object(struct writer *w, const struct gk_json *json, int depth)
 {
     size_t count = gk_json_count(json);
+    struct member few[MEMBERS_SMALL];
     if (count == 0) {
         gk_buf_puts(w->buf, "{}");
         return GK_OK;
     }
-    struct member *members = calloc(count, sizeof *members);
+    struct member *members = count <= MEMBERS_SMALL ? few : calloc(count, sizeof *members);
     if (!members) {
         return gk_fail(w->err, GK_NOMEM, "writing a JSON object of %zu members", count);
     }
@@ -180,7 +309,7 @@ static enum gk_status write_object(struct writer *w, const struct gk_json *json,
         members[i].value = gk_json_next(json, &cursor, &members[i].key);
     }
     if (!w->pretty) {
-        qsort(members, count, sizeof *members, compare_members);
+        sort_members(members, count);
     }
     enum gk_status status = GK_OK;
     gk_buf_putc(w->buf, '{');
@@ -189,13 +318,15 @@ static enum gk_status write_object(struct writer *w, const struct gk_json *json,
             gk_buf_putc(w->buf, ',');
         }
         new_line(w, depth + 1);
-        write_string(w->buf, members[i].key);
+        gk_json_put_string(w->buf, members[i].key);
         gk_buf_puts(w->buf, w->pretty ? ": " : ":");
         status = write_value(w, members[i].value, depth + 1);
     }
     new_line(w, depth);
     gk_buf_putc(w->buf, '}');
-    free(members);
+    if (members != few) {
+        free(members);
+    }
     return status;
 }
 
@@ -212,7 +343,7 @@ static enum gk_status write_value(struct writer *w, const struct gk_json *json, 
         gk_buf_puts(w->buf, gk_json_bool(json, false) ? "true" : "false");
         break;
     case GK_JSON_INT:
-        gk_buf_printf(w->buf, "%" PRId64, gk_json_int(json, 0));
+        write_int(w->buf, gk_json_int(json, 0));
         break;
     case GK_JSON_REAL:
         gk_real_text(gk_json_real(json, 0), number);
@@ -222,7 +353,7 @@ static enum gk_status write_value(struct writer *w, const struct gk_json *json, 
         }
         break;
     case GK_JSON_STRING:
-        write_string(w->buf, gk_json_string(json, ""));
+        gk_json_put_string(w->buf, gk_json_string(json, ""));
         break;
     case GK_JSON_ARRAY:
     case GK_JSON_OBJECT:

@@ -482,9 +482,48 @@ static void store_replaces_whole_files(void **state)
     assert_int_equal(rmdir("test_json.dir"), 0); /* and nothing is left beside it */
 }
 
+/* The fast way to a real's text gives the bytes of the slow one: of values as they are measured, of
+ * few digits, of ties, around powers of ten and two, and of any bits. */
+static void test_real_text_two_ways(void **state)
+{
+    (void)state;
+    uint64_t seed = 88172645463325252u;
+    char fast[32], slow[32];
+    for (int i = 0; i < 400000; i++) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        double value = 0, unit = (double)(seed >> 11) / 9007199254740992.0;
+        switch (i % 6) {
+        case 0:
+            value = unit * pow(10, (int)(seed % 21) - 5);
+            break;
+        case 1:
+            value = (double)(int64_t)(seed % 2000000) / 1000.0;
+            break;
+        case 2:
+            value = (double)(seed % 100000) / 65536.0; /* ends in a 5 */
+            break;
+        case 3:
+            value = nextafter(pow(10, (int)(seed % 19) - 4), seed & 64 ? 0 : 1e300);
+            break;
+        case 4:
+            value = -(double)(seed >> (seed % 50 + 10));
+            break;
+        default:
+            memcpy(&value, &seed, sizeof value);
+            value = isfinite(value) ? value : 0.1;
+        }
+        gk_real_text(value, fast);
+        gk_real_text_slowly(value, slow);
+        assert_string_equal(fast, slow);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_real_text_two_ways),
         cmocka_unit_test(refusals_name_the_place),
         cmocka_unit_test(utf8_is_checked),
         cmocka_unit_test(nesting_is_bounded),
