@@ -236,7 +236,7 @@ enum gk_status gk_cmd_run(struct gk_cli *cli, struct gk_err *err)
         status = start_gpus(&run, &request, err);
     }
     if (status == GK_OK) {
-        status = gk_request_submit(&request, run.client, &run.job, err);
+        status = gk_request_submit(&request, run.client, &run.job, NULL, err);
     }
     cli->catalog = request.catalog;
     if (status == GK_OK) {

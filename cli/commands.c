@@ -42,7 +42,10 @@ static const struct gk_option run_options[] = {
 
 static const struct gk_option submit_options[] = {
     {"shapes", "FILE", "problems: JSON or CSV", false},
-    {"suite", "FILE", "not in this version", false},
+    {"suite", "FILE", "what a night tunes: several sets of an op and a shapes file, stored at once",
+     false},
+    {"slot", "NAME", "of a suite: of one slot a single night runs at a time (default: the file's)",
+     false},
     {"arch", "ARCH|all",
      "arch to tune for, as emu-sm_80; all: every one that a worker reported in 30 days", true},
     {"budget", "BUDGET", "a problem: number of trials (default 200), or 30s, 10m, 2h", false},
@@ -51,8 +54,10 @@ static const struct gk_option submit_options[] = {
     {"seed", "N", "seed of search, inputs and orders (default 1)", false},
     {"priority", "N", "higher goes first, -100 to 100 (default 0)", false},
     {"wait", NULL, "stay until the job ends", false},
-    {"if-changed", NULL, "not in this version", false},
-    {"until", "TIME", "not in this version", false},
+    {"if-changed", NULL,
+     "leave out problems whose templates, compiler, driver and clocks are as when they were picked",
+     false},
+    {"until", "TIME", "stop asking at 06:30, or in 90s, 45m, 8h; then judge what is there", false},
     {"fresh", NULL, "a new job, also if the same one is unfinished", false},
     JSON_OPTION,
     END_OPTION};
@@ -153,13 +158,16 @@ static const struct gk_command commands[] = {
      run_options, 1, 1},
     {"submit", gk_cmd_submit, "store a job for the workers of a daemon",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--arch A|all] [--budget ..] [--strategy ..] "
-     "[--policy P] [--priority N] [--wait] [--json]",
+     "[--policy P] [--priority N] | --suite FILE [--slot NAME]; both: [--wait] [--if-changed] "
+     "[--until HH:MM|2h] [--json]",
      "The job is stored when the command returns. Without a running daemon nothing works on it "
      "until\n"
-     "gktuned starts, and the command says so.",
+     "gktuned starts, and the command says so. The sets of a suite are stored at once, or none of\n"
+     "them; while a night of the same suite and slot runs, the next one is refused.",
      "  gktune submit gemm --shapes llama.json --arch all --budget 500\n"
-     "  gktune submit gemm --shapes one.json --arch emu-sm_80 --wait\n",
-     submit_options, 1, 1},
+     "  gktune submit gemm --shapes one.json --arch emu-sm_80 --wait\n"
+     "  gktune submit --suite llama.suite.json --if-changed --until 06:30\n",
+     submit_options, 0, 1},
     {"jobs", gk_cmd_jobs, "list jobs", "[--all] [--json]", "Open jobs; with --all ended ones too.",
      "  gktune jobs --all\n", jobs_options, 0, 0},
     {"show", gk_cmd_show, "one job, problem by problem", "JOB [--json]",

@@ -1,5 +1,6 @@
 /* What run and submit ask for: see request.h. */
 #include "cli/request.h"
+#include "cli/suite.h"
 #include "cli/incumbents.h"
 #include "cli/gpus.h"
 #include "search/space.h"
@@ -63,15 +64,16 @@ static enum gk_status read_numbers(struct gk_request *request, const struct gk_c
     return status;
 }
 
-static enum gk_status refuse_later_ones(const struct gk_cli *cli, struct gk_err *err)
+/* What a night has beside its problems. */
+static enum gk_status read_night(struct gk_request *request, const struct gk_cli *cli,
+                                 struct gk_err *err)
 {
-    static const char *const later[] = {"suite", "if-changed", "until"};
-    for (size_t i = 0; i < GK_ARRAY_COUNT(later); i++) {
-        if (gk_options_has(&cli->options, later[i])) {
-            return gk_fail(err, GK_UNSUPPORTED, "--%s is not in this version", later[i]);
-        }
-    }
-    return GK_OK;
+    const char *until = gk_options_get(&cli->options, "until");
+    request->if_changed = gk_options_has(&cli->options, "if-changed");
+    request->max_age_days = -1;
+    return until ? gk_parse_until(until, cli->clock.wall_ms(cli->clock.context),
+                                  &request->until_ms, err)
+                 : GK_OK;
 }
 
 static enum gk_status read_devices(struct gk_request *request, const struct gk_cli *cli,
@@ -105,6 +107,22 @@ static enum gk_status read_devices(struct gk_request *request, const struct gk_c
     return GK_OK;
 }
 
+enum gk_status gk_arch_option(const char *arch, char arch_out[32], struct gk_err *err)
+{
+    struct gk_device_props dev;
+    if (strncmp(arch, "emu", 3) == 0 || strncmp(arch, "mock", 4) == 0) {
+        enum gk_status status = gk_device_props_builtin(arch, &dev, err);
+        if (status != GK_OK) {
+            return gk_fail_in(err, status, "--arch");
+        }
+        arch = dev.arch;
+    } else if (strncmp(arch, "sm_", 3) != 0 || strlen(arch) > 8) {
+        return gk_fail(err, GK_USAGE, "--arch '%s': allowed are sm_XX, emu-sm_XX and all", arch);
+    }
+    (void)snprintf(arch_out, 32, "%s", arch);
+    return GK_OK;
+}
+
 static enum gk_status read_archs(struct gk_request *request, const struct gk_cli *cli,
                                  struct gk_err *err)
 {
@@ -115,19 +133,12 @@ static enum gk_status read_archs(struct gk_request *request, const struct gk_cli
     }
     request->archs = gk_json_new_array();
     for (uint32_t i = 0; (arch = gk_options_at(&cli->options, "arch", i)) != NULL; i++) {
-        struct gk_device_props dev;
-        bool emulated = strncmp(arch, "emu", 3) == 0 || strncmp(arch, "mock", 4) == 0;
-        if (emulated) {
-            enum gk_status status = gk_device_props_builtin(arch, &dev, err);
-            if (status != GK_OK) {
-                return gk_fail_in(err, status, "--arch");
-            }
-            arch = dev.arch;
-        } else if (strncmp(arch, "sm_", 3) != 0 || strlen(arch) > 8) {
-            return gk_fail(err, GK_USAGE, "--arch '%s': allowed are sm_XX, emu-sm_XX and all",
-                           arch);
+        char name[32];
+        enum gk_status status = gk_arch_option(arch, name, err);
+        if (status != GK_OK) {
+            return status;
         }
-        (void)gk_json_push(request->archs, gk_json_new_string(arch));
+        (void)gk_json_push(request->archs, gk_json_new_string(name));
     }
     return GK_OK;
 }
@@ -259,7 +270,7 @@ enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, b
     request->fresh = gk_options_has(&cli->options, "fresh");
     request->wait = is_run || gk_options_has(&cli->options, "wait");
     const char *from = gk_options_get(&cli->options, "from");
-    enum gk_status status = refuse_later_ones(cli, err);
+    enum gk_status status = read_night(request, cli, err);
     if (status == GK_OK) {
         status = read_numbers(request, cli, err);
     }
@@ -347,7 +358,7 @@ static struct gk_json *op_names(const struct gk_request *request)
     return names;
 }
 
-static struct gk_json *submit_body(const struct gk_request *request)
+struct gk_json *gk_request_body(const struct gk_request *request)
 {
     struct gk_json *body = gk_json_new_object(), *problems = gk_json_new_array(),
                    *budget = gk_json_new_object(), *devices = gk_json_new_array();
@@ -377,6 +388,15 @@ static struct gk_json *submit_body(const struct gk_request *request)
     (void)gk_json_set_string(body, "policy", request->policy);
     (void)gk_json_set_bool(body, "fresh", request->fresh);
     (void)gk_json_set_bool(body, "private_ok", request->wait);
+    if (request->until_ms > 0) {
+        (void)gk_json_set_int(body, "until_ms", (int64_t)request->until_ms);
+    }
+    if (request->if_changed) {
+        (void)gk_json_set_bool(body, "if_changed", true);
+    }
+    if (request->max_age_days >= 0) {
+        (void)gk_json_set_int(body, "max_age_days", request->max_age_days);
+    }
     if (request->archs) {
         (void)gk_json_set(body, "archs", gk_json_copy(request->archs));
     }
@@ -392,24 +412,27 @@ static struct gk_json *submit_body(const struct gk_request *request)
 }
 
 enum gk_status gk_request_submit(const struct gk_request *request, struct gk_client *client,
-                                 int64_t *job_out, struct gk_err *err)
+                                 int64_t *job_out, int64_t *unchanged_out, struct gk_err *err)
 {
     struct gk_json *reply = NULL;
     enum gk_status status = gk_client_put_bundle(client, request->catalog, &request->bundle, err);
     if (status == GK_OK) {
-        status = gk_client_request(client, "submit", submit_body(request), 0, &reply, err);
+        status = gk_client_request(client, "submit", gk_request_body(request), 0, &reply, err);
     }
     if (status != GK_OK) {
         return status;
     }
-    int64_t job = gk_json_get_int(reply, "job", 0);
+    int64_t job = gk_json_get_int(reply, "job", 0), unchanged = gk_json_get_int(reply, "unchanged", 0);
     const struct gk_json *warnings = gk_json_get(reply, "warnings");
     /* A run starts its own workers in a moment: that none is there yet is no news. */
     for (size_t i = 0; !request->device_count && i < gk_json_count(warnings); i++) {
         (void)fprintf(stderr, "%s\n", gk_json_string(gk_json_at(warnings, i), ""));
     }
     gk_json_free(reply);
-    if (job <= 0) {
+    if (unchanged_out) {
+        *unchanged_out = unchanged;
+    }
+    if (job <= 0 && unchanged == 0) {
         return gk_fail(err, GK_PROTOCOL, "the daemon's reply to submit names no job");
     }
     *job_out = job;

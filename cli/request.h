@@ -23,6 +23,9 @@ struct gk_request {
     struct gk_json *archs;      /* submit: list, or the text "all"; run: NULL */
     struct gk_json *incumbents; /* --from; NULL */
     bool fresh, wait;
+    uint64_t until_ms;    /* submit: wall time when asking ends; 0: never */
+    bool if_changed;      /* submit: leave out what stands as it was picked */
+    int64_t max_age_days; /* of a pick that does; below 0: as the daemon has it */
 };
 
 /* Reads options of `run` or `submit`. Every mistake of the shapes file and every problem that no
@@ -33,11 +36,16 @@ enum gk_status gk_request_init(struct gk_request *request, struct gk_cli *cli, b
 /* --policy; cold-graph where it is left out. *policy_out is static. */
 enum gk_status gk_policy_option(const struct gk_cli *cli, const char **policy_out,
                                 struct gk_err *err);
+/* "emu:sm_80" as "emu-sm_80"; GK_USAGE for what is no arch. arch_out holds 32 bytes. */
+enum gk_status gk_arch_option(const char *arch, char arch_out[32], struct gk_err *err);
 void gk_request_fini(struct gk_request *request);
 /* "12 problems x 1 device x 200 trials = 2400 trials ..." */
 void gk_request_budget_text(const struct gk_request *request, struct gk_buf *out);
-/* Puts the bundle and submits; *job_out. Warnings of the daemon go to stderr. */
+/* The body of the verb `submit`; NULL when out of memory. */
+struct gk_json *gk_request_body(const struct gk_request *request);
+/* Puts the bundle and submits; *job_out is 0 when nothing has
+ * changed. *unchanged_out (may be NULL): what was left out. Warnings of the daemon go to stderr. */
 enum gk_status gk_request_submit(const struct gk_request *request, struct gk_client *client,
-                                 int64_t *job_out, struct gk_err *err);
+                                 int64_t *job_out, int64_t *unchanged_out, struct gk_err *err);
 
 #endif
