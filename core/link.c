@@ -5,6 +5,8 @@
 #include "core/link.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
+
+#include "core/hash.h"
+#include "core/zap.h"
 
 /* Messages queued for one peer before send says GK_AGAIN, and taken ahead of receive. A lease is
  * about 2 KB, so a stuck worker costs the daemon some 2 MB. */
@@ -28,23 +33,34 @@
  */
 #define HEARTBEAT_MS         5000
 #define HEARTBEAT_TIMEOUT_MS 15000
+/* Connections that wait to be accepted when a thousand workers come at once (the kernel may hold it
+ * to net.core.somaxconn). */
+#define BACKLOG 4096
+/* libzmq tries again after this and up to as much more. Each process has its own, so that those who
+ * were cut off together do not come together. */
+#define RECONNECT_LEAST_MS 100
+#define RECONNECT_MORE_MS  700
+#define DESCRIPTORS_LOOKED 4096 /* for the one that libzmq listens on: it was opened just now */
 
 struct gk_link {
     void *context;
     void *socket;
-    bool is_router, borrows_context;
+    void *monitor;      /* of a link that connects with a key: whether it was refused */
+    struct gk_zap *zap; /* of a server with a key */
+    bool is_router, borrows_context, refused;
     struct gk_buf
         body; /* of the last encode: kept, so that sending allocates nothing in the steady state */
-    char endpoint[256]; /* as bound or connected; the longest ipc path has 107 bytes, a host name
-                           253 */
+    /* as bound or connected; the longest ipc path has 107 bytes, a host name 253 */
+    char endpoints[GK_LINK_ENDPOINTS_MAX][256];
+    uint32_t endpoint_count;
 };
 
 /* ------------------------------------------------------------------ making */
 
 static enum gk_status check_endpoint(const char *endpoint, struct gk_err *err)
 {
-    bool is_ipc = strncmp(endpoint, "ipc://", 6) == 0;
-    if (!is_ipc && strncmp(endpoint, "tcp://", 6) != 0) {
+    bool local = strncmp(endpoint, "ipc://", 6) == 0;
+    if (!local && strncmp(endpoint, "tcp://", 6) != 0) {
         return gk_fail(err, GK_USAGE, "endpoint '%s': allowed are ipc:///path and tcp://host:port",
                        endpoint);
     }
@@ -52,15 +68,15 @@ static enum gk_status check_endpoint(const char *endpoint, struct gk_err *err)
     const char *rest = endpoint + 6;
     if (*rest == '\0') {
         return gk_fail(err, GK_USAGE, "endpoint '%s': %s is missing", endpoint,
-                       is_ipc ? "the path" : "host:port");
+                       local ? "the path" : "host:port");
     }
-    if (is_ipc && strlen(rest) > path_max) {
+    if (local && strlen(rest) > path_max) {
         return gk_fail(err, GK_USAGE,
                        "socket path '%s' has %zu bytes, this system allows %zu: choose a shorter "
                        "state folder (--state or $GKTUNE_STATE)",
                        rest, strlen(rest), path_max);
     }
-    if (!is_ipc && (strlen(rest) > 240 || !strrchr(rest, ':'))) {
+    if (!local && (strlen(rest) > 240 || !strrchr(rest, ':'))) {
         return gk_fail(err, GK_USAGE, "endpoint '%s': tcp://host:port is needed", endpoint);
     }
     return GK_OK;
@@ -88,6 +104,7 @@ static enum gk_status set_options(struct gk_link *link, struct gk_err *err)
         {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},
         {ZMQ_HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS},
         {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_BACKLOG, BACKLOG},
         {ZMQ_SNDTIMEO, 0}, /* with DONTWAIT everywhere a second belt: nothing here may block */
         {ZMQ_RCVTIMEO, 0},
     };
@@ -160,68 +177,221 @@ static bool somebody_listens(const char *path)
     return listens;
 }
 
-enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, struct gk_err *err)
+static bool is_ipc(const char *endpoint)
 {
-    enum gk_status status = check_endpoint(endpoint, err);
-    if (status != GK_OK) {
-        return status;
+    return strncmp(endpoint, "ipc://", 6) == 0;
+}
+
+/* The descriptor that libzmq listens on for this tcp endpoint: zap.c pauses it. */
+static int listening_fd(const char *endpoint)
+{
+    long port = strtol(strrchr(endpoint, ':') + 1, NULL, 10); /* check_endpoint() saw the colon */
+    for (int fd = 0; fd < DESCRIPTORS_LOOKED; fd++) {
+        int listens = 0;
+        socklen_t size = sizeof listens;
+        struct sockaddr_storage address = {0};
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens) {
+            continue;
+        }
+        size = sizeof address;
+        if (getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+            continue;
+        }
+        in_port_t found =
+            address.ss_family == AF_INET    ? ((const struct sockaddr_in *)&address)->sin_port
+            : address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
+                                            : 0;
+        if (ntohs(found) == port) {
+            return fd;
+        }
     }
-    if (strncmp(endpoint, "ipc://", 6) == 0 && somebody_listens(endpoint + 6)) {
+    return -1;
+}
+
+static enum gk_status bind_one(struct gk_link *link, const char *endpoint, struct gk_err *err)
+{
+    if (is_ipc(endpoint) && somebody_listens(endpoint + 6)) {
         return gk_fail(err, GK_BUSY, "%s: another process listens there", endpoint);
     }
-    struct gk_link *link = NULL;
-    status = create(true, NULL, &link, err);
-    if (status != GK_OK) {
-        return status;
+    if (strchr(endpoint, '[')) { /* an IPv6 address in brackets */
+        enum gk_status status = set_option(link, ZMQ_IPV6, 1, err);
+        if (status != GK_OK) {
+            return status;
+        }
     }
     if (zmq_bind(link->socket, endpoint) != 0) {
         int error = zmq_errno();
-        status = gk_fail(err, error == EADDRINUSE ? GK_BUSY : GK_IO, "cannot listen on %s: %s",
-                         endpoint, zmq_strerror(error));
+        return gk_fail(err, error == EADDRINUSE ? GK_BUSY : GK_IO, "cannot listen on %s: %s",
+                       endpoint, zmq_strerror(error));
+    }
+    char *bound = link->endpoints[link->endpoint_count++];
+    size_t size = sizeof link->endpoints[0];
+    if (zmq_getsockopt(link->socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0) {
+        (void)snprintf(bound, sizeof link->endpoints[0], "%s", endpoint);
+    }
+    int fd = is_ipc(endpoint) ? -1 : listening_fd(bound);
+    if (fd >= 0) {
+        gk_zap_tend(link->zap, fd);
+    }
+    return GK_OK;
+}
+
+/* The handler comes first, then ipc, then what makes the socket a CURVE server: options hold for
+ * what is bound after them, and the local socket needs no key. */
+static enum gk_status bind_all(struct gk_link *link, const struct gk_link_server *server,
+                               struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    if (server->key) {
+        status = gk_zap_start(link->context, &link->zap, err);
+    }
+    if (status == GK_OK && link->zap && server->keys) {
+        status = gk_zap_set_keys(link->zap, server->keys, err);
+    }
+    for (uint32_t i = 0; status == GK_OK && i < server->endpoint_count; i++) {
+        status = is_ipc(server->endpoints[i]) ? bind_one(link, server->endpoints[i], err) : GK_OK;
+    }
+    if (status == GK_OK && link->zap) {
+        status = gk_zap_guard(link->socket, server->key, err);
+    }
+    for (uint32_t i = 0; status == GK_OK && i < server->endpoint_count; i++) {
+        status = is_ipc(server->endpoints[i]) ? GK_OK : bind_one(link, server->endpoints[i], err);
+    }
+    return status;
+}
+
+static enum gk_status need_key(const char *endpoint, const struct gk_key *key, struct gk_err *err)
+{
+    return key || is_ipc(endpoint)
+               ? GK_OK
+               : gk_fail(err, GK_DENIED,
+                         "%s: tcp is encrypted and needs a key (gktune keys new makes one)",
+                         endpoint);
+}
+
+enum gk_status gk_link_serve(const struct gk_link_server *server, struct gk_link **link_out,
+                             struct gk_err *err)
+{
+    struct gk_link *link = NULL;
+    enum gk_status status = GK_OK;
+    if (server->endpoint_count < 1 || server->endpoint_count > GK_LINK_ENDPOINTS_MAX) {
+        return gk_fail(err, GK_USAGE, "%u endpoints; 1 to %d are allowed", server->endpoint_count,
+                       GK_LINK_ENDPOINTS_MAX);
+    }
+    for (uint32_t i = 0; status == GK_OK && i < server->endpoint_count; i++) {
+        status = check_endpoint(server->endpoints[i], err);
+        if (status == GK_OK) {
+            status = need_key(server->endpoints[i], server->key, err);
+        }
+    }
+    if (status == GK_OK) {
+        status = create(true, NULL, &link, err);
+    }
+    if (status == GK_OK) {
+        status = bind_all(link, server, err);
+    }
+    if (status != GK_OK) {
         gk_link_destroy(link);
         return status;
-    }
-    size_t size = sizeof link->endpoint;
-    if (zmq_getsockopt(link->socket, ZMQ_LAST_ENDPOINT, link->endpoint, &size) != 0) {
-        (void)snprintf(link->endpoint, sizeof link->endpoint, "%s", endpoint);
     }
     *link_out = link;
     return GK_OK;
 }
 
-static enum gk_status connect_link(const char *endpoint, struct gk_link *beside,
-                                   struct gk_link **link_out, struct gk_err *err)
+enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, struct gk_err *err)
 {
-    enum gk_status status = check_endpoint(endpoint, err);
-    if (status != GK_OK) {
-        return status;
+    const struct gk_link_server server = {.endpoints = &endpoint, .endpoint_count = 1};
+    return gk_link_serve(&server, link_out, err);
+}
+
+/* A client of CURVE, and somebody who hears whether it was refused. */
+static enum gk_status take_key(struct gk_link *link, const struct gk_key *key, struct gk_err *err)
+{
+    static const struct {
+        int option;
+        size_t at;
+        const char *what;
+    } parts[] = {
+        {ZMQ_CURVE_SERVERKEY, offsetof(struct gk_key, server_key), "the daemon's public key"},
+        {ZMQ_CURVE_PUBLICKEY, offsetof(struct gk_key, public_key), "a public key"},
+        {ZMQ_CURVE_SECRETKEY, offsetof(struct gk_key, secret_key), "a secret key"}};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(parts); i++) {
+        const char *text = (const char *)key + parts[i].at;
+        if (!*text) {
+            return gk_fail(err, GK_INPUT, "key '%s' lacks %s", key->name, parts[i].what);
+        }
+        if (zmq_setsockopt(link->socket, parts[i].option, text, GK_KEY_TEXT_SIZE) != 0) {
+            return gk_fail(err, GK_INPUT, "key '%s': %s: %s", key->name, parts[i].what,
+                           zmq_strerror(zmq_errno()));
+        }
     }
-    struct gk_link *link = NULL;
-    status = create(false, beside, &link, err);
-    if (status != GK_OK) {
-        return status;
+    char monitor[64]; /* links beside each other share the names of a context */
+    (void)snprintf(monitor, sizeof monitor, "inproc://gk.link.monitor.%p", (void *)link);
+    if (zmq_socket_monitor(link->socket, monitor, ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) != 0) {
+        return gk_fail(err, GK_INTERNAL, "monitor of a link: %s", zmq_strerror(zmq_errno()));
     }
-    if (zmq_connect(link->socket, endpoint) != 0) {
+    link->monitor = zmq_socket(link->context, ZMQ_PAIR);
+    if (!link->monitor || zmq_connect(link->monitor, monitor) != 0) {
+        return gk_fail(err, GK_INTERNAL, "monitor of a link: %s", zmq_strerror(zmq_errno()));
+    }
+    return GK_OK;
+}
+
+static enum gk_status connect_socket(struct gk_link *link, const char *endpoint,
+                                     const struct gk_key *key, struct gk_err *err)
+{
+    uint32_t random = 0;
+    gk_random_bytes(&random, sizeof random);
+    enum gk_status status = set_option(link, ZMQ_RECONNECT_IVL,
+                                       RECONNECT_LEAST_MS + (int)(random % RECONNECT_MORE_MS), err);
+    if (status == GK_OK && strchr(endpoint, '[')) {
+        status = set_option(link, ZMQ_IPV6, 1, err);
+    }
+    if (status == GK_OK && !is_ipc(endpoint)) {
+        status = take_key(link, key, err);
+    }
+    if (status == GK_OK && zmq_connect(link->socket, endpoint) != 0) {
         int error = zmq_errno();
         status = gk_fail(err, error == EINVAL ? GK_USAGE : GK_IO, "cannot connect to %s: %s",
                          endpoint, zmq_strerror(error));
+    }
+    return status;
+}
+
+enum gk_status gk_link_connect_as(const char *endpoint, const struct gk_key *key,
+                                  struct gk_link *beside, struct gk_link **link_out,
+                                  struct gk_err *err)
+{
+    struct gk_link *link = NULL;
+    enum gk_status status = check_endpoint(endpoint, err);
+    if (status == GK_OK) {
+        status = need_key(endpoint, key, err);
+    }
+    if (status == GK_OK) {
+        status = create(false, beside, &link, err);
+    }
+    if (status == GK_OK) {
+        status = connect_socket(link, endpoint, key, err);
+    }
+    if (status != GK_OK) {
         gk_link_destroy(link);
         return status;
     }
-    (void)snprintf(link->endpoint, sizeof link->endpoint, "%s", endpoint);
+    (void)snprintf(link->endpoints[link->endpoint_count++], sizeof link->endpoints[0], "%s",
+                   endpoint);
     *link_out = link;
     return GK_OK;
 }
 
 enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err)
 {
-    return connect_link(endpoint, NULL, link_out, err);
+    return gk_link_connect_as(endpoint, NULL, NULL, link_out, err);
 }
 
 enum gk_status gk_link_connect_beside(const char *endpoint, struct gk_link *beside,
                                       struct gk_link **link_out, struct gk_err *err)
 {
-    return connect_link(endpoint, beside, link_out, err);
+    return gk_link_connect_as(endpoint, NULL, beside, link_out, err);
 }
 
 void gk_link_destroy(struct gk_link *link)
@@ -229,9 +399,13 @@ void gk_link_destroy(struct gk_link *link)
     if (!link) {
         return;
     }
-    if (link->socket) {
-        (void)zmq_close(link->socket); /* fails only for what is not a socket */
+    void *const sockets[] = {link->monitor, link->socket};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(sockets); i++) {
+        if (sockets[i]) {
+            (void)zmq_close(sockets[i]); /* fails only for what is not a socket */
+        }
     }
+    gk_zap_destroy(link->zap);
     if (link->context && !link->borrows_context) {
         while (zmq_ctx_term(link->context) != 0 && zmq_errno() == EINTR) {
             /* a signal came; at most LINGER_MS in all */
@@ -243,12 +417,116 @@ void gk_link_destroy(struct gk_link *link)
 
 const char *gk_link_endpoint(const struct gk_link *link)
 {
-    return link->endpoint;
+    return link->endpoints[0];
+}
+
+const char *gk_link_endpoint_at(const struct gk_link *link, uint32_t index)
+{
+    return index < link->endpoint_count ? link->endpoints[index] : NULL;
 }
 
 void *gk_link_socket(struct gk_link *link)
 {
     return link->socket;
+}
+
+/* ------------------------------------------------------------------ who is let in */
+
+const char *gk_refusal_name(enum gk_refusal reason)
+{
+    static const char *const names[GK_REFUSAL_COUNT] = {"unknown", "revoked", "host", "malformed",
+                                                        "crowded"};
+    return (unsigned)reason < GK_REFUSAL_COUNT ? names[reason] : "other";
+}
+
+enum gk_status gk_link_set_keys(struct gk_link *link, struct gk_key_list *keys, struct gk_err *err)
+{
+    if (!link->zap) { /* without a tcp endpoint there is nobody to let in */
+        gk_key_list_fini(keys);
+        return GK_OK;
+    }
+    return gk_zap_set_keys(link->zap, keys, err);
+}
+
+void gk_link_refusals(struct gk_link *link, struct gk_link_refusals *out)
+{
+    if (link->zap) {
+        (void)gk_zap_refusals(link->zap, out);
+    } else {
+        *out = (struct gk_link_refusals){0};
+    }
+}
+
+bool gk_link_is_guarded(const struct gk_link *link)
+{
+    return !link->zap || gk_zap_alive(link->zap);
+}
+
+enum gk_status gk_link_look_again(struct gk_link *link, struct gk_peer *peer, struct gk_err *err)
+{
+    return link->zap && peer->public_key[0]
+               ? gk_zap_who(link->zap, peer->public_key, peer->host, peer, err)
+               : GK_OK;
+}
+
+enum gk_status gk_link_refused(struct gk_link *link, struct gk_err *err)
+{
+    while (link->monitor && !link->refused) {
+        zmq_msg_t event, address;
+        (void)zmq_msg_init(&event); /* cannot fail */
+        (void)zmq_msg_init(&address);
+        bool came = zmq_msg_recv(&event, link->monitor, ZMQ_DONTWAIT) >= 0;
+        if (came && zmq_msg_more(&event)) {
+            (void)zmq_msg_recv(&address, link->monitor, ZMQ_DONTWAIT); /* of the same message */
+        }
+        (void)zmq_msg_close(&event);
+        (void)zmq_msg_close(&address);
+        if (!came) {
+            break;
+        }
+        link->refused = true; /* the only event that is asked for */
+    }
+    return link->refused ? gk_fail(err, GK_DENIED,
+                                   "%s: the daemon refuses this key: it is not admitted there, was "
+                                   "revoked, or may not be used from this host (gktune keys list "
+                                   "on the daemon's host says)",
+                                   link->endpoints[0])
+                         : GK_OK;
+}
+
+/* Of the local socket libzmq says "localhost:uid:gid:pid", of the others a bare IP address. Its
+ * folder is 0700, so the user is always ours or root; checked all the same. */
+static bool is_local(const char *address)
+{
+    unsigned long user;
+    char *end = NULL;
+    if (!address || strncmp(address, "localhost:", 10) != 0) {
+        return false;
+    }
+    user = strtoul(address + 10, &end, 10);
+    return end != address + 10 && *end == ':' && (user == 0 || user == geteuid());
+}
+
+/* Fills key, roles and host of the peer from the message's last frame. */
+static enum gk_status identify(struct gk_link *link, zmq_msg_t *last, struct gk_peer *peer,
+                               struct gk_err *err)
+{
+    if (!link->zap) { /* ipc alone */
+        peer->roles = GK_ROLES_ALL;
+        return GK_OK;
+    }
+    const char *user = zmq_msg_gets(last, "User-Id"), *address = zmq_msg_gets(last, "Peer-Address");
+    if (user && *user && address) {
+        (void)snprintf(peer->host, sizeof peer->host, "%s", address);
+        (void)snprintf(peer->public_key, sizeof peer->public_key, "%s", user);
+        return gk_zap_who(link->zap, user, address, peer, err);
+    }
+    if (is_local(address)) {
+        peer->roles = GK_ROLES_ALL;
+        return GK_OK;
+    }
+    return gk_fail(err, GK_DENIED, "%s: a peer without a key",
+                   address ? address : "an address unknown");
 }
 
 /* ------------------------------------------------------------------ sending */
@@ -266,12 +544,12 @@ static enum gk_status send_frame(struct gk_link *link, const void *bytes, size_t
         }
         if (error == EAGAIN) {
             return gk_fail(err, GK_AGAIN, "%s: the peer's queue of %d messages is full",
-                           link->endpoint, QUEUE_MESSAGES_MAX);
+                           link->endpoints[0], QUEUE_MESSAGES_MAX);
         }
         if (error == EHOSTUNREACH) {
-            return gk_fail(err, GK_CLOSED, "%s: the peer is gone", link->endpoint);
+            return gk_fail(err, GK_CLOSED, "%s: the peer is gone", link->endpoints[0]);
         }
-        return gk_fail(err, GK_IO, "%s: send: %s", link->endpoint, zmq_strerror(error));
+        return gk_fail(err, GK_IO, "%s: send: %s", link->endpoints[0], zmq_strerror(error));
     }
 }
 
@@ -295,9 +573,8 @@ enum gk_status gk_link_send(struct gk_link *link, const struct gk_peer *peer,
     GK_ASSERT(link->is_router == (peer != NULL));
     unsigned char header[GK_HEADER_SIZE];
     enum gk_status status = gk_wire_encode(message, header, &link->body, err);
-    return status == GK_OK
-               ? send_frames(link, peer, header, link->body.data, link->body.size, err)
-               : status;
+    return status == GK_OK ? send_frames(link, peer, header, link->body.data, link->body.size, err)
+                           : status;
 }
 
 enum gk_status gk_link_send_text(struct gk_link *link, const struct gk_peer *peer,
@@ -323,8 +600,8 @@ static enum gk_status receive_frame(struct gk_link *link, zmq_msg_t *frame, stru
         if (error == EINTR) {
             continue;
         }
-        return gk_fail(err, error == EAGAIN ? GK_AGAIN : GK_IO, "%s: receive: %s", link->endpoint,
-                       zmq_strerror(error));
+        return gk_fail(err, error == EAGAIN ? GK_AGAIN : GK_IO, "%s: receive: %s",
+                       link->endpoints[0], zmq_strerror(error));
     }
 }
 
@@ -352,14 +629,26 @@ static enum gk_status receive(struct gk_link *link, struct gk_peer *peer_out,
             more = zmq_msg_more(frame) != 0;
         }
     }
-    if (status == GK_OK && first && peer_out) {
+    struct gk_peer peer = {0};
+    if (status == GK_OK && first) {
         size_t size = zmq_msg_size(&frames[0]);
-        *peer_out = (struct gk_peer){.size = (uint8_t)(size > GK_PEER_ID_MAX ? 0 : size),
-                                     .roles = GK_ROLES_ALL};
-        memcpy(peer_out->bytes, zmq_msg_data(&frames[0]), peer_out->size);
+        peer.size = (uint8_t)(size > GK_PEER_ID_MAX ? 0 : size);
+        memcpy(peer.bytes, zmq_msg_data(&frames[0]), peer.size);
+        zmq_msg_t *last = count > wanted ? &extra : &frames[count - 1];
+        status = identify(link, last, &peer, err);
+        if (status == GK_OK && peer.size == 0) {
+            /* A peer may choose its id; one that we cannot hold could not be told from others. */
+            status = gk_fail(err, GK_PROTOCOL,
+                             "the peer's routing id has %zu bytes; 1 to %d are "
+                             "allowed",
+                             size, GK_PEER_ID_MAX);
+        }
+        if (peer_out) {
+            *peer_out = peer;
+        }
     }
     if (status != GK_OK) {
-        /* nothing there, or the socket is broken */
+        /* nothing there, the socket is broken, or nobody who may send */
     } else if (count != wanted) {
         status = gk_fail(err, GK_PROTOCOL, "the message has %u frames, 2 are needed",
                          count - (count > 0 ? first : 0));
@@ -411,8 +700,8 @@ enum gk_status gk_link_wait(struct gk_link *link, int timeout_ms, struct gk_err 
     }
     if (rc == 0 || zmq_errno() == EINTR) {
         /* A signal ends the wait early: the caller looks at its flags and its own deadline. */
-        return gk_fail(err, GK_TIMEOUT, "%s: nothing came within %d ms", link->endpoint,
+        return gk_fail(err, GK_TIMEOUT, "%s: nothing came within %d ms", link->endpoints[0],
                        timeout_ms);
     }
-    return gk_fail(err, GK_IO, "%s: poll: %s", link->endpoint, zmq_strerror(zmq_errno()));
+    return gk_fail(err, GK_IO, "%s: poll: %s", link->endpoints[0], zmq_strerror(zmq_errno()));
 }

@@ -102,21 +102,6 @@ static void test_both_directions(void **state)
     gk_link_destroy(NULL);
 }
 
-static void test_tcp_port_is_told(void **state)
-{
-    (void)state;
-    struct gk_link *daemon = NULL, *client = NULL;
-    assert_int_equal(gk_link_bind("tcp://127.0.0.1:*", &daemon, NULL), GK_OK);
-    assert_null(strchr(gk_link_endpoint(daemon), '*'));
-    assert_int_equal(gk_link_connect(gk_link_endpoint(daemon), &client, NULL), GK_OK);
-    send_ping(client, NULL, 1);
-    assert_int_equal(receive_seq(daemon, NULL), 1);
-    struct gk_link *second = NULL;
-    assert_int_equal(gk_link_bind(gk_link_endpoint(daemon), &second, NULL), GK_BUSY);
-    gk_link_destroy(client);
-    gk_link_destroy(daemon);
-}
-
 static void test_address_in_use(void **state)
 {
     (void)state;
@@ -304,11 +289,10 @@ static void test_nobody_listens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_directions),    cmocka_unit_test(test_tcp_port_is_told),
-        cmocka_unit_test(test_address_in_use),     cmocka_unit_test(test_stale_socket_file),
-        cmocka_unit_test(test_bad_endpoints),      cmocka_unit_test(test_full_and_gone),
-        cmocka_unit_test(test_malformed_messages), cmocka_unit_test(test_frame_over_the_limit),
-        cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_both_directions),      cmocka_unit_test(test_address_in_use),
+        cmocka_unit_test(test_stale_socket_file),    cmocka_unit_test(test_bad_endpoints),
+        cmocka_unit_test(test_full_and_gone),        cmocka_unit_test(test_malformed_messages),
+        cmocka_unit_test(test_frame_over_the_limit), cmocka_unit_test(test_nobody_listens),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
