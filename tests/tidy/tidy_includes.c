@@ -33,6 +33,7 @@ static const char *const fenced_folders[] = {"core/",   "search/", "db/",     "w
 static const struct arrow fences[] = {
     {"core/link.c", "zmq.h"},
     {"core/loop.c", "zmq.h"},
+    {"core/zap.c", "zmq.h"},
     {"core/loop.", "uv.h"},
     {"daemon/", "uv.h"},
     {"worker/child", "uv.h"},
