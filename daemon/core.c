@@ -60,6 +60,9 @@ void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message
 {
     if (!body || (core->queue_count == core->queue_capacity && !queue_grow(core))) {
         gk_json_free(body);
+        core->counters.queue_dropped++;
+        (void)core_notice(core, GK_EVENT_QUEUE_FULL, "%s was dropped: %" PRIu32 " messages wait",
+                          gk_message_name(type), core->queue_count); /* nothing more is known */
         return;
     }
     struct out *out = &core->queue[(core->queue_head + core->queue_count) % core->queue_capacity];
@@ -90,6 +93,12 @@ void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply
     va_end(ap);
     struct gk_json *body = gk_json_new_object();
     core->counters.errors_sent++;
+    count_refusal(core, status);
+    struct session *session = session_of(core, peer);
+    struct gk_notice *notice = core_notice(core, GK_EVENT_REFUSED, "%s", text.text);
+    notice_name(notice, gk_status_name(status));
+    notice->worker = session ? session->worker : 0;
+    notice->token = (int64_t)token;
     if (!gk_json_set_string(body, "status", gk_status_name(status)) ||
         !gk_json_set_string(body, "text", text.text)) {
         gk_json_free(body);
@@ -142,7 +151,7 @@ enum gk_status gk_core_create(const struct gk_core_setup *setup, struct gk_core 
     core->now_ns = setup->now_ns;
     core->wall_ms = setup->wall_ms;
     core->settled_ns = setup->now_ns + GRACE_NS;
-    core->free_bytes = UINT64_MAX;
+    core->counters = setup->counters ? *setup->counters : (struct gk_core_counters){0};
     (void)snprintf(core->version, sizeof core->version, "%s", setup->version ? setup->version : "");
     enum gk_status status = core_load(core, err);
     if (status != GK_OK) {
@@ -188,6 +197,9 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
     core->now_ns = now_ns;
     core->wall_ms = wall_ms;
     core->counters.messages++;
+    if (core->disk == GK_CORE_DISK_FULL) {
+        return full_message(core, peer, message, err);
+    }
     if (message->type == GK_MSG_REQUEST) {
         return request_message(core, peer, message, err);
     }
@@ -202,7 +214,9 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
 
 void gk_core_malformed(struct gk_core *core, const struct gk_peer *peer, const struct gk_err *why)
 {
+    struct session *session = session_of(core, peer);
     core->counters.malformed++;
+    core_notice(core, GK_EVENT_MALFORMED, "%s", why->text)->worker = session ? session->worker : 0;
     core_error(core, peer, 0, 0, why->status, "%s", why->text);
 }
 
@@ -210,13 +224,16 @@ enum gk_status gk_core_peer_gone(struct gk_core *core, const struct gk_peer *pee
                                  struct gk_err *err)
 {
     core->now_ns = now_ns;
+    if (core->disk == GK_CORE_DISK_FULL) {
+        return GK_OK; /* its lease is looked after when there is room again */
+    }
     for (uint32_t i = 0; i < core->watcher_count; i++) {
         if (peer_equal(&core->watchers[i].peer, peer)) {
             core->watchers[i].stale = true;
         }
     }
     struct session *session = session_of(core, peer);
-    return session ? session_end(core, session, false, err) : GK_OK;
+    return session ? session_end(core, session, "it cannot be reached", err) : GK_OK;
 }
 
 /* Work that needs no free worker: bind, tell, ask, judge, end. Bounded a tick by the open tasks. */
@@ -246,6 +263,10 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
 {
     core->now_ns = now_ns;
     core->wall_ms = wall_ms;
+    if (core->disk == GK_CORE_DISK_FULL) {
+        *next_ns_out = now_ns + SECOND_NS;
+        return GK_OK; /* nothing expires: a new core gives every lease its grace */
+    }
     enum gk_status status = sessions_step(core, err);
     if (status == GK_OK) {
         status = leases_step(core, err);
@@ -284,22 +305,15 @@ void gk_core_say_bye(struct gk_core *core)
     }
 }
 
-void gk_core_set_free(struct gk_core *core, uint64_t bytes)
+void gk_core_set_disk(struct gk_core *core, enum gk_core_disk disk, uint64_t free_bytes,
+                      uint64_t resume_bytes)
 {
-    core->free_bytes = bytes;
+    core->disk = disk;
+    core->free_bytes = free_bytes;
+    core->resume_bytes = resume_bytes;
 }
 
 bool gk_core_wants_stop(const struct gk_core *core)
 {
     return core->stopping;
-}
-
-struct gk_core_counters gk_core_counters(const struct gk_core *core)
-{
-    struct gk_core_counters counters = core->counters;
-    counters.sessions = core->session_count;
-    counters.open_jobs = core->job_count;
-    counters.held_leases = core->lease_count;
-    counters.watchers = core->watcher_count;
-    return counters;
 }

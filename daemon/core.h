@@ -12,6 +12,9 @@
 #define GK_DAEMON_CORE_H
 
 #include "core/link.h"
+#include "core/record.h"
+#include "daemon/histogram.h"
+#include "daemon/notice.h"
 #include "db/db.h"
 #include "kernels/catalog.h"
 
@@ -33,6 +36,28 @@ struct gk_core_files {
     void *context;
 };
 
+/* How many failures there are: verdicts are counted by them. */
+#define GK_CORE_ONE(name, text) +1
+enum { GK_CORE_VERDICTS = 0 GK_FAILURE_MAP(GK_CORE_ONE) };
+#undef GK_CORE_ONE
+
+/* Statuses of refusals that are counted apart; the last one stands for all others. */
+#define GK_CORE_REFUSALS                                                                           \
+    {                                                                                              \
+        GK_PROTOCOL, GK_VERSION, GK_STALE, GK_LIMIT, GK_FULL, GK_DENIED, GK_INPUT, GK_NOT_FOUND,   \
+            GK_CONFLICT, GK_MISSING, GK_INTERNAL                                                   \
+    }
+#define GK_CORE_REFUSAL_COUNT 11
+
+enum gk_priority_class { GK_PRIORITY_LOW, GK_PRIORITY_NORMAL, GK_PRIORITY_HIGH, GK_PRIORITIES };
+
+/* What may be done with the disk that the store lies on. */
+enum gk_core_disk {
+    GK_CORE_DISK_OK,
+    GK_CORE_DISK_LOW, /* no new work; results of what is out are stored */
+    GK_CORE_DISK_FULL /* nothing is written: requests that read are answered, workers wait */
+};
+
 struct gk_core_setup {
     struct gk_db *db; /* borrowed */
     struct gk_core_files files;
@@ -41,13 +66,28 @@ struct gk_core_setup {
     bool is_private;
     const char *version; /* of the build, for `status` */
     int64_t pid;
+    /* Of the core before this one in the same process: counts go on. NULL: from 0. */
+    const struct gk_core_counters *counters;
 };
 
 struct gk_core_counters {
     uint64_t forbidden; /* a role was lacking */
     uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked,
         picks;
+    uint64_t expired_silent;                  /* of expired: its worker was gone */
+    uint64_t verdicts[GK_CORE_VERDICTS];      /* records stored, by failure; NONE: verified */
+    uint64_t refusals[GK_CORE_REFUSAL_COUNT]; /* ERROR and REPLY that are not OK */
+    uint64_t workers_came, workers_lost, workers_rejected, devices_fenced_total;
+    uint64_t jobs_done, jobs_failed, jobs_cancelled, queue_dropped, notices_lost, backups;
+    uint64_t backup_wall_ms; /* of the last backup that this process made; 0: none */
+    struct gk_histogram compile_s, verify_s, measure_s;
     uint32_t sessions, open_jobs, held_leases, watchers;
+    /* As they are now. */
+    uint32_t workers_quiet, devices_ok, devices_fenced, jobs_submitted, jobs_searching,
+        jobs_confirming, jobs_paused;
+    uint64_t trials_ready, trials_leased; /* of the searches in memory */
+    /* How long the job that was let wait longest has had nothing out, though it might have. */
+    double oldest_ready_s[GK_PRIORITIES];
 };
 
 struct gk_core;
@@ -75,11 +115,15 @@ bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_mess
 /* Says BYE to every worker, for an orderly end. */
 void gk_core_say_bye(struct gk_core *core);
 
-/* Free bytes where the store lies: below the low-water mark new work is refused. */
-void gk_core_set_free(struct gk_core *core, uint64_t bytes);
+/* The next notice, after the commit; false when there is none. Bounded: what happens in one tick
+ * beyond GK_CORE_NOTICES is counted. */
+bool gk_core_take_notice(struct gk_core *core, struct gk_notice *notice_out);
+#define GK_CORE_NOTICES 256
+
+/* What the shell found of the disk; free_bytes and resume_bytes are for messages. */
+void gk_core_set_disk(struct gk_core *core, enum gk_core_disk disk, uint64_t free_bytes,
+                      uint64_t resume_bytes);
 bool gk_core_wants_stop(const struct gk_core *core); /* a `stop` request was answered */
 struct gk_core_counters gk_core_counters(const struct gk_core *core);
-
-#define GK_CORE_FREE_LOW (UINT64_C(64) << 20) /* bytes kept for results of leases that are out */
 
 #endif

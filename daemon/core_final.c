@@ -48,11 +48,11 @@ static enum gk_status no_config(struct gk_core *core, struct task *task, struct 
     bool late = job_out_of_time(core, task->job);
     if (parked == task->search->count && (task->job->finishing || parked > 0)) {
         (void)snprintf(reason, sizeof reason, "%s before a config was tried",
-                       late                    ? "out of time"
+                       late                   ? "out of time"
                        : task->job->finishing ? "the job was asked to finish"
                                               : "every trial was lost with its worker");
         return task_unrun(core, task,
-                          late                    ? "out_of_time"
+                          late                   ? "out_of_time"
                           : task->job->finishing ? "stopped"
                                                  : "lost",
                           reason, err);

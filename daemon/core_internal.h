@@ -21,22 +21,24 @@
 #define LIVENESS     3
 #define GRACE_NS                                                                                   \
     (15 * SECOND_NS) /* for leases whose worker is away, and for all of them after a start */
-#define ATTEMPTS_MAX     3
-#define KILLS_MAX        2 /* executors that a config may kill before it is quarantined */
-#define BATCH_MODELLED   8 /* asks at a time where runs must not depend on timing */
-#define BATCH_REAL       8 /* no fewer: arrays of so many hold either */
-#define OPEN_TASKS_MAX   16 /* tasks with their space in memory: 16 x some MB */
+#define ATTEMPTS_MAX   3
+#define KILLS_MAX      2  /* executors that a config may kill before it is quarantined */
+#define BATCH_MODELLED 8  /* asks at a time where runs must not depend on timing */
+#define BATCH_REAL     8  /* no fewer: arrays of so many hold either */
+#define OPEN_TASKS_MAX 16 /* tasks with their space in memory: 16 x some MB */
 /* Searches of a job at once for each device: enough to fill it while one of them waits for its
  * batch. With more, all problems of a job would be searched before the first is judged, and a run
  * that is stopped would have no picks. */
 #define SEARCHES_A_DEVICE 4
-#define CREDIT_MAX       1024
-#define SESSIONS_MAX     4096
-#define DEVICES_MAX      16 /* of one worker */
-#define WATCHERS_MAX     256
-#define QUEUE_MAX        65536
-#define LEASES_A_MESSAGE 8
-#define TASKS_MAX        40000 /* of one job */
+#define CREDIT_MAX        1024
+#define SESSIONS_MAX      4096
+#define DEVICES_MAX       16 /* of one worker */
+#define WATCHERS_MAX      256
+#define QUEUE_MAX         65536
+#define LEASES_A_MESSAGE  8
+#define TASKS_MAX         40000 /* of one job */
+#define NOTICES_MAX       GK_CORE_NOTICES
+#define RETRY_FULL_MS     5000 /* when a worker may come back to a daemon whose disk is full */
 /* Finalists: a model's times are exact; a measured trial has a few samples, so more are looked at.
  */
 #define FINALISTS_MODELLED 8
@@ -136,11 +138,12 @@ struct job {
     double budget_ns;
     char *strategy, *policy, *bundle, *what;
     int64_t seed, priority;
-    char *suite, *slot, *night; /* of a suite; NULL: of none */
-    uint64_t until_ms;          /* wall time when asking ends; 0: never */
+    char *suite, *slot, *night;         /* of a suite; NULL: of none */
+    uint64_t until_ms;                  /* wall time when asking ends; 0: never */
     struct gk_json *incumbents, *files; /* files of the bundle, as a LEASE carries them */
     struct task *tasks;
     uint32_t task_count, done_count, cursor;
+    uint64_t served_ns; /* when it last got a lease, or lost one; for the age of what waits */
     uint64_t mark_ns; /* end of the last stretch of its clock; 0: it does not run (core_rates.c) */
     int64_t device_keys[64]; /* devices that got a lease; of more the rest is not counted */
     uint32_t device_count;
@@ -192,9 +195,11 @@ struct gk_core {
     int64_t epoch, pid;
     char version[64];
     bool is_private, stopping;
-    uint64_t now_ns, wall_ms, free_bytes;
+    uint64_t now_ns, wall_ms;
+    enum gk_core_disk disk;
+    uint64_t free_bytes, resume_bytes; /* for messages */
     uint64_t settled_ns; /* workers that were here before are back by then, or will not come */
-    struct job **jobs; /* open ones, priority first, then age */
+    struct job **jobs;   /* open ones, priority first, then age */
     uint32_t job_count, job_capacity;
     struct session **sessions;
     uint32_t session_count;
@@ -207,6 +212,9 @@ struct gk_core {
     struct out *queue;
     uint32_t queue_head, queue_count, queue_capacity;
     struct gk_core_counters counters;
+    struct gk_notice notices[NOTICES_MAX];
+    struct gk_notice notice_scratch; /* where one more is written when the ring is full */
+    uint32_t notice_head, notice_count;
     uint32_t open_tasks;
     uint64_t seq; /* of messages to peers without a session */
 };
@@ -228,6 +236,21 @@ bool peer_equal(const struct gk_peer *a, const struct gk_peer *b);
 /* GK_DENIED, counted, unless the peer has one of `roles`. what: a verb or a message. */
 enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8_t roles,
                          const char *what, struct gk_err *err);
+
+/* ---- core_notice.c ---- */
+/* Queues a notice; never NULL. The caller fills in what it concerns. */
+struct gk_notice *core_notice(struct gk_core *core, enum gk_event event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void notice_name(struct gk_notice *notice, const char *name);
+void notice_lease(struct gk_notice *notice, const struct lease *lease);
+/* A record that is about to be stored. */
+void count_record(struct gk_core *core, const struct gk_record *record);
+void count_refusal(struct gk_core *core, enum gk_status status);
+
+/* ---- core_full.c ---- */
+/* While the disk is full: what only reads is answered, everything else is told to wait. */
+enum gk_status full_message(struct gk_core *core, const struct gk_peer *peer,
+                            const struct gk_message *message, struct gk_err *err);
 
 /* ---- core_job.c ---- */
 const char *job_state_name(enum job_state state);
@@ -255,11 +278,15 @@ enum gk_status job_load(struct gk_core *core, const struct gk_json *row, struct 
 enum gk_status core_load(struct gk_core *core, struct gk_err *err);
 
 /* ---- core_session.c ---- */
+/* retry_after_ms 0: the worker is to end. */
+void session_reject(struct gk_core *core, const struct gk_peer *peer, enum gk_status status,
+                    const char *text, int64_t retry_after_ms);
 struct session *session_find(struct gk_core *core, uint64_t id);
 struct session *session_of(struct gk_core *core, const struct gk_peer *peer);
 enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
-enum gk_status session_end(struct gk_core *core, struct session *session, bool said_bye,
+/* why: it was not the worker that said so; NULL: it said BYE. */
+enum gk_status session_end(struct gk_core *core, struct session *session, const char *why,
                            struct gk_err *err);
 enum gk_status sessions_step(struct gk_core *core, struct gk_err *err);
 
@@ -336,8 +363,8 @@ enum gk_status request_submit_suite(struct gk_core *core, const struct gk_peer *
                                     const struct gk_json *body, struct gk_json *reply,
                                     struct gk_err *err);
 bool job_out_of_time(const struct gk_core *core, const struct job *job);
-/* Ends a task that was not measured: no_worker, out_of_time, fenced, stopped or lost, and the reason
- * in words. */
+/* Ends a task that was not measured: no_worker, out_of_time, fenced, stopped or lost, and the
+ * reason in words. */
 enum gk_status task_unrun(struct gk_core *core, struct task *task, const char *code,
                           const char *reason, struct gk_err *err);
 /* Ends what the time of a job does not suffice for. */

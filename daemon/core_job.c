@@ -78,6 +78,13 @@ enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to
     enum gk_status status = ok ? gk_db_job_update(core->db, job->id, changes, err)
                                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
+    struct gk_notice *notice =
+        core_notice(core, GK_EVENT_JOB_STATE, "%s to %s", JOB_NAMES[job->state], JOB_NAMES[to]);
+    notice->job = job->id;
+    notice_name(notice, JOB_NAMES[to]);
+    core->counters.jobs_done += to == JOB_DONE;
+    core->counters.jobs_failed += to == JOB_FAILED;
+    core->counters.jobs_cancelled += to == JOB_CANCELLED;
     job->state = to;
     return status;
 }
@@ -101,6 +108,13 @@ enum gk_status task_move(struct gk_core *core, struct task *task, enum task_stat
         task_close(core, task);
     } else if (was_ended && !task_ended(task)) {
         task->job->done_count--;
+    }
+    if (to == TASK_FAILED) {
+        struct gk_notice *notice = core_notice(core, GK_EVENT_TASK_FAILED, "%s: %s",
+                                               reason ? reason : "no reason", task->canonical);
+        notice->job = task->job->id;
+        notice->task = task->id;
+        notice_name(notice, task->arch);
     }
     if (status == GK_OK && (to == TASK_JUDGED || to == TASK_FAILED)) {
         struct gk_json *body = gk_json_new_object();
@@ -147,6 +161,7 @@ enum gk_status job_add(struct gk_core *core, struct job *job, struct gk_err *err
     }
     core->jobs[at] = job;
     core->job_count++;
+    job->served_ns = core->now_ns;
     return GK_OK;
 }
 

@@ -57,6 +57,11 @@ static enum gk_status park(struct gk_core *core, struct task *task, struct trial
                                  : gk_fail(err, GK_NOMEM, "out of memory for a record");
     gk_json_free(json);
     core->counters.parked++;
+    struct gk_notice *notice = core_notice(core, GK_EVENT_TRIAL_PARKED, "%s", why);
+    notice->job = task->job->id;
+    notice->task = task->id;
+    notice->trial = trial->id;
+    notice->count = ATTEMPTS_MAX;
     return status;
 }
 
@@ -82,6 +87,11 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
                           struct gk_err *err)
 {
     struct lease gone = *lease;
+    struct gk_notice *notice = core_notice(core, GK_EVENT_LEASE_LOST, "%s", why);
+    notice_lease(notice, lease);
+    notice_name(notice, counts ? "counts" : "free");
+    notice->count = gone.attempt + 1;
+    gone.job->served_ns = core->now_ns;
     enum gk_status status = gk_db_lease_delete(core->db, gone.token, err);
     lease_remove(core, lease);
     if (status != GK_OK) {
@@ -137,6 +147,7 @@ enum gk_status leases_step(struct gk_core *core, struct gk_err *err)
             core_send_session(core, session, GK_MSG_CANCEL, 0, tokens_body(lease->token));
         }
         core->counters.expired++;
+        core->counters.expired_silent += !session;
         enum gk_status status =
             lease_lost(core, lease, lease->started,
                        session ? "its deadline passed" : "its worker is gone", err);
@@ -254,6 +265,7 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
     }
     session->devices[device].leases++;
     session->devices[device].in_final |= !trial;
+    task->job->served_ns = core->now_ns;
     rates_granted(core, task->job, session->worker, device);
     core->counters.leases++;
     *body_out = body;
@@ -276,7 +288,8 @@ static struct task *final_for(struct gk_core *core, struct session *session, uin
         struct job *job = core->jobs[j];
         for (uint32_t t = 0; job_runs(core, job) && t < job->task_count; t++) {
             struct task *task = &job->tasks[t];
-            if (task->state != TASK_FINAL || task->leases > 0 || !device_fits(session, device, task)) {
+            if (task->state != TASK_FINAL || task->leases > 0 ||
+                !device_fits(session, device, task)) {
                 continue;
             }
             if (task->reserved_session == session->id && task->reserved_device == device) {
@@ -412,7 +425,7 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
 
 enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
 {
-    if (core->free_bytes < GK_CORE_FREE_LOW) {
+    if (core->disk != GK_CORE_DISK_OK) {
         return GK_OK; /* what is out may still be stored; nothing more goes out */
     }
     for (uint32_t i = 0; i < core->session_count; i++) {
@@ -456,6 +469,11 @@ static enum gk_status late_result(struct gk_core *core, struct session *session,
     bool duplicate = status == GK_OK;
     core->counters.duplicates += duplicate;
     core->counters.stale += !duplicate;
+    struct gk_notice *notice =
+        core_notice(core, duplicate ? GK_EVENT_RESULT_DUPLICATE : GK_EVENT_RESULT_STALE,
+                    duplicate ? NULL : "its lease is over or another worker's: it changes nothing");
+    notice->worker = session->worker;
+    notice->token = token;
     struct gk_json *body = ack_body(token, pass, duplicate ? "duplicate" : "stale");
     if (body && pass > 0) {
         (void)gk_json_set_bool(body, "go_on", false); /* the worker treats a missing one as false */
@@ -489,6 +507,14 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
         return lease_lost(core, lease, true, "its record was malformed", err);
     }
     bool infra = record.failure == GK_FAILURE_INFRA;
+    count_record(core, &record);
+    if (record.failure == GK_FAILURE_CRASH || record.failure == GK_FAILURE_TIMEOUT ||
+        record.failure == GK_FAILURE_COMPILE_CRASH) {
+        struct gk_notice *notice =
+            core_notice(core, GK_EVENT_TRIAL_KILLED, "%s", record.message ? record.message : "");
+        notice_lease(notice, lease);
+        notice_name(notice, gk_failure_name(record.failure));
+    }
     gk_record_fini(&record);
     if (infra) {
         core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "stored"));
@@ -498,6 +524,7 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
     }
     struct task *task = lease->task;
     int64_t id = lease->trial;
+    lease->job->served_ns = core->now_ns;
     status = rates_clock(core, lease, -1, err);
     lease_remove(core, lease);
     if (status == GK_OK) {

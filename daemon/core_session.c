@@ -23,9 +23,18 @@ struct session *session_of(struct gk_core *core, const struct gk_peer *peer)
     return NULL;
 }
 
-enum gk_status session_end(struct gk_core *core, struct session *session, bool said_bye,
+/* why NULL: it said BYE. */
+enum gk_status session_end(struct gk_core *core, struct session *session, const char *why,
                            struct gk_err *err)
 {
+    bool said_bye = !why;
+    struct gk_notice *notice = core_notice(core, why ? GK_EVENT_WORKER_LOST : GK_EVENT_WORKER_WENT,
+                                           "%s", why ? why : "it said BYE");
+    notice->worker = session->worker;
+    for (uint32_t i = 0; i < core->lease_count; i++) {
+        notice->count += core->leases[i].session == session->id;
+    }
+    core->counters.workers_lost += !said_bye;
     enum gk_status status = gk_db_worker_seen(core->db, session->worker, core->wall_ms,
                                               said_bye ? "gone" : "lost", err);
     core->settled_ns = core->now_ns + GRACE_NS;
@@ -133,12 +142,15 @@ static enum gk_status settle_held(struct gk_core *core, struct session *session,
     return GK_OK;
 }
 
-static void reject(struct gk_core *core, const struct gk_peer *peer, enum gk_status status,
-                   const char *text)
+void session_reject(struct gk_core *core, const struct gk_peer *peer, enum gk_status status,
+                    const char *text, int64_t retry_after_ms)
 {
     struct gk_json *body = gk_json_new_object();
+    core->counters.workers_rejected++;
+    notice_name(core_notice(core, GK_EVENT_WORKER_REJECTED, "%s", text), gk_status_name(status));
     if (gk_json_set_string(body, "code", gk_status_name(status)) &&
-        gk_json_set_string(body, "text", text) && gk_json_set_int(body, "retry_after_ms", 0)) {
+        gk_json_set_string(body, "text", text) &&
+        gk_json_set_int(body, "retry_after_ms", retry_after_ms)) {
         core_send(core, peer, GK_MSG_REJECT, 0, 0, 0, body);
     } else {
         gk_json_free(body);
@@ -186,7 +198,7 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
      * restart). */
     for (uint32_t i = 0; status == GK_OK && i < core->session_count; i++) {
         if (core->sessions[i]->worker == session->worker && core->sessions[i] != session) {
-            status = session_end(core, core->sessions[i], false, err);
+            status = session_end(core, core->sessions[i], "it came back", err);
             i = UINT32_MAX; /* from the start: the list has changed */
         }
     }
@@ -201,6 +213,13 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
         gk_json_free(body);
         return status != GK_OK ? status : gk_fail(err, GK_NOMEM, "out of memory");
     }
+    struct gk_notice *notice =
+        core_notice(core, GK_EVENT_WORKER_CAME, "%" PRIu32 " devices, %zu leases kept, %zu dropped",
+                    session->device_count, gk_json_count(keep), gk_json_count(drop));
+    notice_name(notice, gk_json_get_string(hello, "host", ""));
+    notice->worker = session->worker;
+    notice->count = session->device_count;
+    core->counters.workers_came++;
     core_send_session(core, session, GK_MSG_WELCOME, 0, body);
     for (uint32_t i = 0; status == GK_OK && i < core->job_count; i++) {
         status = job_bind(core, core->jobs[i], err);
@@ -212,7 +231,7 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
                                     const struct gk_message *message, struct gk_err *err)
 {
     struct session *old = session_of(core, peer);
-    enum gk_status status = old ? session_end(core, old, false, err) : GK_OK;
+    enum gk_status status = old ? session_end(core, old, "it said HELLO again", err) : GK_OK;
     if (status != GK_OK) {
         return status;
     }
@@ -236,7 +255,7 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
             gk_json_free(session->devices[d].json);
         }
         free(session);
-        reject(core, peer, status, why.text);
+        session_reject(core, peer, status, why.text, 0);
         return GK_OK;
     }
     session->peer = *peer;
@@ -318,7 +337,16 @@ static enum gk_status device_message(struct gk_core *core, struct session *sessi
         core_error(core, &session->peer, message->seq, 0, status, "%s", why.text);
         return GK_OK;
     }
+    bool was = session->devices[device].ok;
     session->devices[device].ok = strcmp(gk_json_get_string(message->body, "state", ""), "ok") == 0;
+    if (was != session->devices[device].ok) {
+        struct gk_notice *notice =
+            core_notice(core, was ? GK_EVENT_DEVICE_FENCED : GK_EVENT_DEVICE_OK, "%s",
+                        gk_json_get_string(message->body, "cause", ""));
+        notice->worker = session->worker;
+        notice_name(notice, session->devices[device].props.device);
+        core->counters.devices_fenced_total += was;
+    }
     return GK_OK;
 }
 
@@ -359,7 +387,7 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
         session->quiet = strcmp(gk_json_get_string(message->body, "state", ""), "quiet") == 0;
         return GK_OK;
     case GK_MSG_BYE:
-        return session_end(core, session, true, err);
+        return session_end(core, session, NULL, err);
     case GK_MSG_ERROR:
         return GK_OK; /* counted with the messages; answering an error with an error never ends */
     default:
@@ -396,7 +424,7 @@ enum gk_status sessions_step(struct gk_core *core, struct gk_err *err)
         struct session *session = core->sessions[i];
         uint64_t silent = core->now_ns - session->heard_ns;
         if (silent > (uint64_t)HEARTBEAT_MS * LIVENESS * 1000000u) {
-            enum gk_status status = session_end(core, session, false, err);
+            enum gk_status status = session_end(core, session, "no word for 6 s", err);
             if (status != GK_OK) {
                 return status;
             }

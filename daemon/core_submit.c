@@ -343,9 +343,9 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
 {
     struct gk_json *row = gk_json_new_object();
     const struct gk_json *incumbents = gk_json_get(s->body, "incumbents");
-    enum gk_status status = gk_db_bundle_put(
-        core->db, s->bundle_id, gk_json_get(gk_json_get(s->body, "bundle"), "files"), s->templates,
-        core->wall_ms, err);
+    enum gk_status status = gk_db_bundle_put(core->db, s->bundle_id,
+                                             gk_json_get(gk_json_get(s->body, "bundle"), "files"),
+                                             s->templates, core->wall_ms, err);
     bool ok =
         gk_json_set_string(row, "submit_id", s->submit_id) &&
         gk_json_set_string(row, "key", s->key) &&
@@ -360,16 +360,16 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
         gk_json_set_int(row, "priority", s->priority) &&
         gk_json_set_string(row, "policy", s->policy) &&
         (!incumbents || gk_json_set(row, "incumbents", gk_json_copy(incumbents))) &&
-        (!s->suite || (gk_json_set_string(row, "suite", s->suite) &&
-                       gk_json_set_string(row, "slot", s->slot) &&
-                       gk_json_set_string(row, "night", s->night))) &&
+        (!s->suite ||
+         (gk_json_set_string(row, "suite", s->suite) && gk_json_set_string(row, "slot", s->slot) &&
+          gk_json_set_string(row, "night", s->night))) &&
         (s->until_ms == 0 || gk_json_set_int(row, "until_ms", (int64_t)s->until_ms)) &&
         gk_json_set_string(row, "state", "submitted") &&
         gk_json_set_bool(row, "finishing", false) &&
         gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms) &&
-        gk_json_set_int(row, "problems", problems) &&
-        gk_json_set_int(row, "tasks", tasks) && gk_json_set_int(row, "done", 0) &&
-        gk_json_set_int(row, "trials", 0) && gk_json_set_int(row, "failed", 0);
+        gk_json_set_int(row, "problems", problems) && gk_json_set_int(row, "tasks", tasks) &&
+        gk_json_set_int(row, "done", 0) && gk_json_set_int(row, "trials", 0) &&
+        gk_json_set_int(row, "failed", 0);
     if (status == GK_OK) {
         status = ok ? gk_db_job_insert(core->db, row, job_out, err)
                     : gk_fail(err, GK_NOMEM, "out of memory");
@@ -399,8 +399,7 @@ static enum gk_status store_task(struct gk_core *core, int64_t job, int64_t prob
 /* Numbers of the problems, and which of them need not be measured again where. *tasks_out: how many
  * tasks are left, of *problems_out problems. */
 static enum gk_status number_problems(struct gk_core *core, struct submit *s, int64_t *numbers,
-                                      int64_t *tasks_out, int64_t *problems_out,
-                                      struct gk_err *err)
+                                      int64_t *tasks_out, int64_t *problems_out, struct gk_err *err)
 {
     const struct gk_json *problems = gk_json_get(s->body, "problems");
     size_t count = gk_json_count(problems), archs = gk_json_count(s->archs);
@@ -417,8 +416,8 @@ static enum gk_status number_problems(struct gk_core *core, struct submit *s, in
         for (size_t a = 0; status == GK_OK && a < archs; a++) {
             bool same = false;
             if (s->if_changed) {
-                status = suite_unchanged(core, s, numbers[i], op, gk_json_at(s->archs, a), &same,
-                                         err);
+                status =
+                    suite_unchanged(core, s, numbers[i], op, gk_json_at(s->archs, a), &same, err);
             }
             s->left_out[i * archs + a] = same;
             s->left_out_count += same;
@@ -450,7 +449,8 @@ static enum gk_status store_all(struct gk_core *core, struct submit *s, int64_t 
     size_t count = gk_json_count(gk_json_get(s->body, "problems")), archs = gk_json_count(s->archs);
     int64_t *numbers = calloc(count, sizeof *numbers), tasks = 0, problems = 0;
     s->left_out = calloc(count * archs, sizeof *s->left_out);
-    enum gk_status status = numbers && s->left_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    enum gk_status status =
+        numbers && s->left_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = number_problems(core, s, numbers, &tasks, &problems, err);
     }
@@ -608,12 +608,12 @@ enum gk_status submit_again(struct gk_core *core, const char *submit_id, struct 
 
 enum gk_status submit_room(const struct gk_core *core, struct gk_err *err)
 {
-    return core->free_bytes >= GK_CORE_FREE_LOW
+    return core->disk == GK_CORE_DISK_OK
                ? GK_OK
                : gk_fail(err, GK_LIMIT,
-                         "the disk of the state folder has %" PRIu64 " MB free, %" PRIu64
-                         " MB are needed for new work: free some space",
-                         core->free_bytes >> 20, GK_CORE_FREE_LOW >> 20);
+                         "the disk of the state folder has %" PRIu64 " KiB free, %" PRIu64
+                         " KiB are needed for new work: free some space",
+                         core->free_bytes >> 10, core->resume_bytes >> 10);
 }
 
 static enum gk_status check_size(const struct submit *s, struct gk_err *err)

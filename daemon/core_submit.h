@@ -1,7 +1,7 @@
 /*
  * A submission between its message and the store: read and checked first, stored when all of it is
- * right. core_submit.c has both halves, core_suite.c does the same for many at once. Nothing but the
- * daemon's core includes this.
+ * right. core_submit.c has both halves, core_suite.c does the same for many at once. Nothing but
+ * the daemon's core includes this.
  */
 #ifndef GK_DAEMON_CORE_SUBMIT_H
 #define GK_DAEMON_CORE_SUBMIT_H

@@ -1,5 +1,5 @@
-/* Suites: many submissions stored at once, one night of a slot at a time; what has not changed since
- * its pick; and the end of a job whose time is over. */
+/* Suites: many submissions stored at once, one night of a slot at a time; what has not changed
+ * since its pick; and the end of a job whose time is over. */
 #include <stdio.h>
 
 #include "daemon/core_submit.h"
@@ -144,8 +144,8 @@ static enum gk_status read_names(const struct gk_json *body, struct suite *suite
         gk_json_need(body, "sets", GK_JSON_ARRAY, &suite->sets, "submit_suite", err);
     size_t count = gk_json_count(suite->sets);
     if (status == GK_OK && (count == 0 || count > SETS_MAX)) {
-        status = gk_fail(err, GK_INPUT, "submit_suite: %zu sets, 1 to %d are allowed", count,
-                         SETS_MAX);
+        status =
+            gk_fail(err, GK_INPUT, "submit_suite: %zu sets, 1 to %d are allowed", count, SETS_MAX);
     }
     suite->count = status == GK_OK ? (uint32_t)count : 0;
     return status;
@@ -206,8 +206,8 @@ static enum gk_status store_sets(struct gk_core *core, struct suite *suite, stru
         struct gk_json *one = gk_json_new_object();
         status = suite->rows[i] ? submit_answer(one, suite->rows[i], true, err)
                                 : submit_begin(core, &suite->submits[i], one, err);
-        bool ok = gk_json_set_string(
-            one, "set", gk_json_get_string(gk_json_at(suite->sets, i), "set", ""));
+        bool ok = gk_json_set_string(one, "set",
+                                     gk_json_get_string(gk_json_at(suite->sets, i), "set", ""));
         ok = gk_json_push(jobs, one) && ok;
         status = status == GK_OK && !ok ? gk_fail(err, GK_NOMEM, "out of memory") : status;
     }
@@ -287,8 +287,8 @@ static uint32_t devices_of(const struct gk_core *core, const struct task *task, 
     return count;
 }
 
-/* A bound task that nobody can go on with: its worker is gone and has not come back, or every device
- * of its kind is fenced. What is recorded stays for the next job. */
+/* A bound task that nobody can go on with: its worker is gone and has not come back, or every
+ * device of its kind is fenced. What is recorded stays for the next job. */
 static enum gk_status give_up(struct gk_core *core, struct task *task, struct gk_err *err)
 {
     char reason[256];

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,27 +11,96 @@
 #include <microhttpd.h>
 
 #include "core/buf.h"
-
-#define METRICS_MAX 8192
+#include "core/json.h"
 
 struct gk_http {
     struct MHD_Daemon *server;
-    pthread_mutex_t lock;
-    bool ready;
-    char metrics[METRICS_MAX];
+    const char *version;
+    struct gk_clock clock;
+    _Atomic uint64_t alive_ns;
+    pthread_mutex_t lock; /* of what follows */
+    bool published, degraded[GK_DEGRADED_COUNT];
+    char *page;
 };
 
-static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned code, const char *text)
+static const char TEXT[] = "text/plain; version=0.0.4; charset=utf-8";
+static const char JSON[] = "application/json";
+
+/* For people who read /readyz: what it means, and what is still done. */
+static const char *const reasons[GK_DEGRADED_COUNT] = {
+    [GK_DEGRADED_DISK_LOW] = "the disk of the state folder is low: no new jobs and no leases, "
+                             "results are stored",
+    [GK_DEGRADED_DISK_FULL] = "the disk of the state folder is full: nothing is written, results "
+                              "stay with their workers",
+    [GK_DEGRADED_DRAINING] = "the daemon ends or is drained: no new jobs",
+    [GK_DEGRADED_FDS] = "descriptors are nearly used up: nobody new is let in",
+};
+
+static enum MHD_Result send_copy(struct MHD_Connection *connection, unsigned code, const char *type,
+                                 const char *text)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(
         strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
     if (!response) {
         return MHD_NO;
     }
-    (void)MHD_add_response_header(response, "Content-Type",
-                                  "text/plain; version=0.0.4; charset=utf-8"); /* only a hint */
+    (void)MHD_add_response_header(response, "Content-Type", type); /* only a hint */
+    (void)MHD_add_response_header(response, "Cache-Control", "no-store");
     enum MHD_Result result = MHD_queue_response(connection, code, response);
     MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result answer_health(struct gk_http *http, struct MHD_Connection *connection)
+{
+    char text[128], age[32];
+    uint64_t now = http->clock.monotonic_ns(http->clock.context);
+    uint64_t alive = atomic_load_explicit(&http->alive_ns, memory_order_relaxed);
+    uint64_t away = now > alive ? now - alive : 0;
+    bool turns = away < GK_HTTP_STANDS_NS;
+    gk_real_text((double)(away / 1000000) / 1e3, age);
+    (void)snprintf(text, sizeof text, "{\"healthy\":%s,\"loop_turned_seconds_ago\":%s}\n",
+                   turns ? "true" : "false", age);
+    return send_copy(connection, turns ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, JSON, text);
+}
+
+static enum MHD_Result answer_ready(struct gk_http *http, struct MHD_Connection *connection)
+{
+    struct gk_buf text = {0};
+    uint32_t count = 0;
+    (void)pthread_mutex_lock(&http->lock); /* made by init, destroyed when the thread has ended */
+    bool published = http->published;
+    for (size_t i = 0; published && i < GK_DEGRADED_COUNT; i++) {
+        if (http->degraded[i]) {
+            gk_buf_printf(&text, "%s{\"reason\":\"%s\",\"text\":\"%s\"}", count++ ? "," : "",
+                          gk_degraded_name((enum gk_degraded)i), reasons[i]);
+        }
+    }
+    (void)pthread_mutex_unlock(&http->lock);
+    if (!published) {
+        gk_buf_puts(&text, "{\"reason\":\"starting\",\"text\":\"the store is being opened\"}");
+        count++;
+    }
+    struct gk_buf whole = {0};
+    gk_buf_printf(&whole, "{\"ready\":%s,\"reasons\":[%s]}\n", count ? "false" : "true",
+                  gk_buf_text(&text));
+    enum MHD_Result result =
+        gk_buf_status(&whole, NULL) == GK_OK && gk_buf_status(&text, NULL) == GK_OK
+            ? send_copy(connection, count ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK, JSON,
+                        gk_buf_text(&whole))
+            : MHD_NO;
+    gk_buf_fini(&text);
+    gk_buf_fini(&whole);
+    return result;
+}
+
+static enum MHD_Result answer_metrics(struct gk_http *http, struct MHD_Connection *connection)
+{
+    (void)pthread_mutex_lock(&http->lock); /* see answer_ready() */
+    enum MHD_Result result =
+        http->page ? send_copy(connection, MHD_HTTP_OK, TEXT, http->page)
+                   : send_copy(connection, MHD_HTTP_SERVICE_UNAVAILABLE, TEXT, "starting\n");
+    (void)pthread_mutex_unlock(&http->lock);
     return result;
 }
 
@@ -39,30 +109,31 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
                               size_t *upload_size, void **state)
 {
     struct gk_http *http = context;
-    char text[METRICS_MAX];
     (void)version;
     (void)upload;
     (void)upload_size;
     (void)state;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-        return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+        return send_copy(connection, MHD_HTTP_METHOD_NOT_ALLOWED, TEXT, "only GET\n");
     }
     if (strcmp(url, "/healthz") == 0) {
-        return send_text(connection, MHD_HTTP_OK, "ok\n");
+        return answer_health(http, connection);
     }
-    (void)pthread_mutex_lock(
-        &http->lock); /* cannot fail: made by init and never destroyed while running */
-    bool ready = http->ready;
-    memcpy(text, http->metrics, sizeof text);
-    (void)pthread_mutex_unlock(&http->lock);
     if (strcmp(url, "/readyz") == 0) {
-        return send_text(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                         ready ? "ready\n" : "not ready\n");
+        return answer_ready(http, connection);
     }
     if (strcmp(url, "/metrics") == 0) {
-        return send_text(connection, MHD_HTTP_OK, text);
+        return answer_metrics(http, connection);
     }
-    return send_text(connection, MHD_HTTP_NOT_FOUND, "there are /healthz /readyz /metrics\n");
+    if (strcmp(url, "/version") == 0) {
+        char text[128];
+        (void)snprintf(text, sizeof text,
+                       "{\"version\":\"%s\",\"protocol\":%d,\"protocol_min\":%d}\n", http->version,
+                       GK_WIRE_VERSION, GK_WIRE_VERSION_MIN);
+        return send_copy(connection, MHD_HTTP_OK, JSON, text);
+    }
+    return send_copy(connection, MHD_HTTP_NOT_FOUND, TEXT,
+                     "there are /healthz /readyz /version /metrics\n");
 }
 
 static enum gk_status parse_address(const char *address, struct sockaddr_storage *out,
@@ -101,7 +172,8 @@ static enum gk_status parse_address(const char *address, struct sockaddr_storage
         address);
 }
 
-enum gk_status gk_http_start(const char *address, struct gk_http **http_out, struct gk_err *err)
+enum gk_status gk_http_start(const char *address, const char *version, const struct gk_clock *clock,
+                             struct gk_http **http_out, struct gk_err *err)
 {
     struct sockaddr_storage where = {0};
     bool is_v6 = false;
@@ -114,6 +186,9 @@ enum gk_status gk_http_start(const char *address, struct gk_http **http_out, str
         free(http);
         return gk_fail(err, GK_NOMEM, "out of memory for the http server");
     }
+    http->version = version;
+    http->clock = *clock;
+    atomic_store(&http->alive_ns, clock->monotonic_ns(clock->context));
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | (is_v6 ? MHD_USE_IPv6 : 0);
     http->server = MHD_start_daemon(
         flags, 0, NULL, NULL, answer, http, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where,
@@ -134,16 +209,28 @@ void gk_http_stop(struct gk_http *http)
     if (http) {
         MHD_stop_daemon(http->server);
         (void)pthread_mutex_destroy(&http->lock); /* the thread has ended */
+        free(http->page);
         free(http);
     }
 }
 
-void gk_http_publish(struct gk_http *http, bool ready, const char *metrics)
+void gk_http_alive(struct gk_http *http, uint64_t now_ns)
 {
     if (http) {
-        (void)pthread_mutex_lock(&http->lock); /* see answer() */
-        http->ready = ready;
-        (void)snprintf(http->metrics, sizeof http->metrics, "%s", metrics);
+        atomic_store_explicit(&http->alive_ns, now_ns, memory_order_relaxed);
+    }
+}
+
+void gk_http_publish(struct gk_http *http, const bool degraded[GK_DEGRADED_COUNT], char *page)
+{
+    char *former = page;
+    if (http && page) {
+        (void)pthread_mutex_lock(&http->lock); /* see answer_ready() */
+        former = http->page;
+        http->page = page;
+        http->published = true;
+        memcpy(http->degraded, degraded, sizeof http->degraded);
         (void)pthread_mutex_unlock(&http->lock);
     }
+    free(former);
 }

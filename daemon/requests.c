@@ -79,7 +79,9 @@ static enum gk_status verb_status(struct request *r, struct gk_err *err)
               gk_json_set_int(r->reply, "epoch", core->epoch) &&
               gk_json_set_string(r->reply, "version", core->version) &&
               gk_json_set_string(r->reply, "state",
-                                 core->free_bytes < GK_CORE_FREE_LOW ? "full" : "ok") &&
+                                 core->disk == GK_CORE_DISK_OK    ? "ok"
+                                 : core->disk == GK_CORE_DISK_LOW ? "low"
+                                                                  : "full") &&
               gk_json_set_bool(r->reply, "private", core->is_private) &&
               gk_json_set_bool(r->reply, "ready", true) &&
               gk_json_set_int(r->reply, "jobs_open", core->job_count) &&
@@ -130,7 +132,7 @@ static enum gk_status verb_blob_put(struct request *r, struct gk_err *err)
                             gk_base64_decode(data, strlen(data), &bytes, NULL) != GK_OK)) {
         status = gk_fail(err, GK_INPUT, "blob_put: hash must be 64 hex digits and data base64");
     }
-    if (status == GK_OK && r->core->free_bytes < GK_CORE_FREE_LOW) {
+    if (status == GK_OK && r->core->disk != GK_CORE_DISK_OK) {
         status = gk_fail(err, GK_LIMIT,
                          "the disk of the state folder is nearly full: no new files are taken");
     }
@@ -587,6 +589,10 @@ static enum gk_status verb_db(struct request *r, struct gk_err *err)
         if (status == GK_OK) {
             status = backup_files(r->core, path, &why);
         }
+        if (status == GK_OK) {
+            r->core->counters.backups++;
+            r->core->counters.backup_wall_ms = r->core->wall_ms;
+        }
         /* What fails there is the target's disk, not the store's. */
         return status == GK_OK
                    ? GK_OK
@@ -613,16 +619,25 @@ static const struct {
     enum gk_status (*run)(struct request *r, struct gk_err *err);
     uint8_t roles;
 } VERBS[] = {
-    {"status", verb_status, READ},    {"blob_have", verb_blob_have, READ},
-    {"blob_put", verb_blob_put, OWN}, {"blob_get", verb_blob_get, READ},
-    {"submit", verb_submit, OWN},     {"submit_suite", verb_submit_suite, OWN},
+    {"status", verb_status, READ},
+    {"blob_have", verb_blob_have, READ},
+    {"blob_put", verb_blob_put, OWN},
+    {"blob_get", verb_blob_get, READ},
+    {"submit", verb_submit, OWN},
+    {"submit_suite", verb_submit_suite, OWN},
     {"jobs", verb_jobs, READ},
-    {"show", verb_show, READ},        {"watch", verb_watch, READ},
-    {"cancel", verb_cancel, OWN},     {"pause", verb_pause, OWN},
-    {"resume", verb_resume, OWN},     {"retry", verb_retry, OWN},
-    {"finish", verb_finish, OWN},     {"trials", verb_trials, READ},
-    {"best", verb_best, READ},        {"export_data", verb_export_data, READ},
-    {"workers", verb_workers, READ},  {"db", verb_db, ADMIN},
+    {"show", verb_show, READ},
+    {"watch", verb_watch, READ},
+    {"cancel", verb_cancel, OWN},
+    {"pause", verb_pause, OWN},
+    {"resume", verb_resume, OWN},
+    {"retry", verb_retry, OWN},
+    {"finish", verb_finish, OWN},
+    {"trials", verb_trials, READ},
+    {"best", verb_best, READ},
+    {"export_data", verb_export_data, READ},
+    {"workers", verb_workers, READ},
+    {"db", verb_db, ADMIN},
     {"stop", verb_stop, ADMIN},
 };
 
@@ -644,6 +659,31 @@ static enum gk_status run_verb(struct request *r, struct gk_err *err)
     return status;
 }
 
+/* For the log: what a client changed, and what it was refused. */
+static void tell(struct gk_core *core, const struct request *r, enum gk_status status,
+                 const char *why)
+{
+    static const char *const changes[] = {"submit", "cancel", "pause", "resume",
+                                          "retry",  "finish", "db",    "stop"};
+    const char *verb = gk_json_get_string(r->body, "verb", "");
+    bool told = status != GK_OK && status != GK_MISSING; /* MISSING asks for files: no mistake */
+    for (size_t i = 0; i < GK_ARRAY_COUNT(changes); i++) {
+        told = told || strcmp(verb, changes[i]) == 0;
+    }
+    if (status != GK_OK) {
+        count_refusal(core, status);
+    }
+    if (told) {
+        struct gk_notice *notice = core_notice(
+            core, status == GK_OK ? GK_EVENT_REQUEST : GK_EVENT_REFUSED, "%s%s%s",
+            status == GK_OK ? gk_json_get_string(r->body, "action", "") : gk_status_name(status),
+            status == GK_OK ? "" : ": ", status == GK_OK ? "" : why);
+        notice_name(notice, verb);
+        notice->job = gk_json_get_int(
+            status == GK_OK && strcmp(verb, "submit") == 0 ? r->reply : r->body, "job", 0);
+    }
+}
+
 enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err)
 {
@@ -659,6 +699,7 @@ enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
         gk_json_free(r.reply);
         return gk_fail(err, status, "%s", why.text);
     }
+    tell(core, &r, status, why.text);
     if (status != GK_OK) { /* half-filled pages are no answer */
         gk_json_free(r.reply);
         r.reply = gk_json_new_object();

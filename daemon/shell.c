@@ -1,275 +1,88 @@
 /*
- * See shell.h. One tick: take what is there (bounded), step the core, one COMMIT, then send. A tick
- * that cannot be stored sends nothing; a full disk makes a new core from the store as it is, any
- * other failure ends the program, and the next start recovers.
+ * See shell.h. Start, loop, end; what happens within is in shell_tick.c, shell_beat.c and
+ * shell_tell.c.
  */
-#include "daemon/shell.h"
+#include "daemon/shell_internal.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <uv.h>
-
-#include "core/clock.h"
-#include "core/loop.h"
 #include "core/state_dir.h"
-#include "daemon/blobs.h"
-#include "daemon/core.h"
-#include "daemon/http.h"
 #include "daemon/lock.h"
 
-#define PIECE_BYTES        (256u << 10) /* of a file that came with a backup */
-#define MESSAGES_A_TICK    256
-#define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
-#define STORE_RETRY_NS     UINT64_C(1000000000) /* between two tries while the disk is full */
+#define PIECE_BYTES (256u << 10) /* of a file that came with a backup */
 
-struct shell {
-    const struct gk_shell_options *options;
-    uv_loop_t loop;
-    uv_timer_t timer;
-    uv_signal_t signals[2];
-    uv_pipe_t input;
-    bool input_open;
-    struct gk_link *link;
-    struct gk_loop_link *watch;
-    struct gk_db *db;
-    struct gk_blobs *blobs;
-    struct gk_core *core;
-    struct gk_http *http;
-    struct gk_clock clock;
-    int64_t epoch;
-    uint64_t busy_ns, last_work_ns, looked_ns;
-    bool wal_dirty, full;
-    enum gk_status result;
-    struct gk_err why;
-};
-
-static uint64_t now_ns(struct shell *shell)
+uint64_t shell_now(struct shell *shell)
 {
-    return shell->clock.monotonic_ns(shell->clock.context);
+    return shell->clock.monotonic_ns(shell->clock.context) - shell->skipped_ns;
 }
 
-static uint64_t wall_ms(struct shell *shell)
+uint64_t shell_wall(struct shell *shell)
 {
     return shell->clock.wall_ms(shell->clock.context);
 }
 
-static void end(struct shell *shell, enum gk_status status, const struct gk_err *why)
+void shell_end(struct shell *shell, enum gk_status status, const struct gk_err *why)
 {
     if (status != GK_OK && shell->result == GK_OK) {
         shell->result = status;
         shell->why = *why;
     }
+    shell->ending = true;
     uv_stop(&shell->loop);
 }
 
-static enum gk_status make_core(struct shell *shell, struct gk_err *err)
+void shell_turn(struct shell *shell)
+{
+    uint64_t now = shell->clock.monotonic_ns(shell->clock.context), away = now - shell->turned_ns;
+    shell->stats.turns++;
+    shell->turned_ns = now;
+    if (away <= STALL_NS) {
+        return;
+    }
+    shell->skipped_ns += away - STALL_NS;
+    shell->stats.stalls++;
+    if (gk_log_begin(shell->options->log, GK_EVENT_LOOP_STALL)) {
+        gk_log_real(shell->options->log, "seconds", (double)away / 1e9);
+        gk_log_text(shell->options->log, "text",
+                    "the loop was away; nothing expires because of it");
+        gk_log_end(shell->options->log);
+    }
+}
+
+enum gk_status shell_make_core(struct shell *shell, const struct gk_core_counters *counters,
+                               struct gk_err *err)
 {
     struct gk_core_setup setup = {.db = shell->db,
                                   .files = gk_blobs_files(shell->blobs),
                                   .epoch = shell->epoch,
-                                  .now_ns = now_ns(shell),
-                                  .wall_ms = wall_ms(shell),
+                                  .now_ns = shell_now(shell),
+                                  .wall_ms = shell_wall(shell),
                                   .is_private = shell->options->is_private,
                                   .version = shell->options->version,
-                                  .pid = getpid()};
+                                  .pid = getpid(),
+                                  .counters = counters};
     return gk_core_create(&setup, &shell->core, err);
-}
-
-/* The tick cannot be stored: what the core believes is not what the store holds. */
-static void store_failed(struct shell *shell, enum gk_status status, const struct gk_err *why)
-{
-    gk_db_rollback(shell->db);
-    if (status != GK_FULL) {
-        end(shell, status, why);
-        return;
-    }
-    if (!shell->full) {
-        (void)fprintf(stderr,
-                      "gktuned: the disk is full: %s; nothing is lost, no new work is taken until "
-                      "there is room\n",
-                      why->text);
-    }
-    shell->full = true;
-    struct gk_err err = {0};
-    struct gk_core *old = shell->core;
-    shell->core = NULL;
-    enum gk_status made = make_core(
-        shell, &err); /* workers are told that their session is gone and come back with HELLO */
-    gk_core_destroy(old);
-    if (made != GK_OK) {
-        end(shell, made, &err);
-        return;
-    }
-    gk_core_set_free(shell->core, 0);
-}
-
-static void flush(struct shell *shell)
-{
-    struct gk_peer peer;
-    struct gk_message message;
-    while (gk_core_take(shell->core, &peer, &message)) {
-        struct gk_err err = {0};
-        enum gk_status status = gk_link_send(shell->link, &peer, &message, &err);
-        gk_message_fini(&message);
-        if (status == GK_AGAIN || status == GK_CLOSED) {
-            status = gk_core_peer_gone(shell->core, &peer, now_ns(shell), &err);
-            if (status != GK_OK) {
-                store_failed(shell, status, &err);
-                return;
-            }
-        }
-    }
-}
-
-static void metrics(struct shell *shell)
-{
-    struct gk_core_counters c = gk_core_counters(shell->core);
-    struct gk_buf text = {0};
-    const struct {
-        const char *name, *kind;
-        double value;
-    } rows[] = {
-        {"messages_total", "counter", (double)c.messages},
-        {"malformed_total", "counter", (double)c.malformed},
-        {"errors_sent_total", "counter", (double)c.errors_sent},
-        {"results_total", "counter", (double)c.results},
-        {"duplicate_results_total", "counter", (double)c.duplicates},
-        {"stale_results_total", "counter", (double)c.stale},
-        {"leases_total", "counter", (double)c.leases},
-        {"leases_expired_total", "counter", (double)c.expired},
-        {"trials_parked_total", "counter", (double)c.parked},
-        {"picks_total", "counter", (double)c.picks},
-        {"workers", "gauge", c.sessions},
-        {"jobs_open", "gauge", c.open_jobs},
-        {"leases_held", "gauge", c.held_leases},
-        {"watchers", "gauge", c.watchers},
-        {"epoch", "gauge", (double)shell->epoch},
-        {"disk_full", "gauge", shell->full},
-        {"busy_seconds_total", "counter", (double)shell->busy_ns / 1e9},
-    };
-    for (size_t i = 0; i < GK_ARRAY_COUNT(rows); i++) {
-        gk_buf_printf(&text, "# TYPE gktuned_%s %s\ngktuned_%s %.17g\n", rows[i].name, rows[i].kind,
-                      rows[i].name, rows[i].value);
-    }
-    gk_http_publish(shell->http, true, gk_buf_text(&text));
-    gk_buf_fini(&text);
-}
-
-static void on_timer(uv_timer_t *timer);
-
-/* The end of every tick: step, commit, send, set the clock. */
-static void finish_tick(struct shell *shell)
-{
-    struct gk_err err = {0};
-    uint64_t next = 0, now = now_ns(shell);
-    enum gk_status status = gk_core_tick(shell->core, now, wall_ms(shell), &next, &err);
-    if (status == GK_OK) {
-        if (gk_db_is_dirty(shell->db)) {
-            shell->wal_dirty = true;
-            shell->last_work_ns = now;
-        }
-        status = gk_db_commit(shell->db, &err);
-    }
-    if (status == GK_OK) {
-        status = gk_db_checkpoint(shell->db, false, &err);
-    }
-    if (status != GK_OK) {
-        store_failed(shell, status, &err);
-        next = now + STORE_RETRY_NS;
-    } else {
-        flush(shell);
-    }
-    if (shell->result != GK_OK) {
-        return; /* the loop is ending, and there may be no core any more */
-    }
-    if (gk_core_wants_stop(shell->core)) {
-        end(shell, GK_OK, NULL);
-    }
-    /* Also after a tick that was not stored: with nobody sending, only the timer sees that there is
-     * room again. */
-    uint64_t wait_ms = next > now ? (next - now) / 1000000 + 1 : 1;
-    (void)uv_timer_start(&shell->timer, on_timer, wait_ms, 0); /* the handle is valid */
-}
-
-static void look_at_disk(struct shell *shell, uint64_t now)
-{
-    struct statvfs info;
-    if (now - shell->looked_ns < 1000000000u && shell->looked_ns != 0) {
-        return;
-    }
-    shell->looked_ns = now;
-    if (statvfs(shell->options->state_dir, &info) == 0) {
-        uint64_t bytes = (uint64_t)info.f_bavail * info.f_frsize;
-        shell->full = shell->full && bytes < GK_CORE_FREE_LOW;
-        gk_core_set_free(shell->core, bytes);
-    }
-    metrics(shell);
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    struct shell *shell = timer->data;
-    uint64_t start = now_ns(shell);
-    struct gk_err err = {0};
-    look_at_disk(shell, start);
-    if (shell->wal_dirty && start - shell->last_work_ns > IDLE_CHECKPOINT_NS) {
-        shell->wal_dirty = false;
-        enum gk_status status = gk_db_checkpoint(shell->db, true, &err);
-        if (status != GK_OK) {
-            store_failed(shell, status, &err);
-        }
-    }
-    if (shell->result == GK_OK) {
-        finish_tick(shell);
-    }
-    shell->busy_ns += now_ns(shell) - start;
-}
-
-static void on_ready(void *context)
-{
-    struct shell *shell = context;
-    uint64_t start = now_ns(shell);
-    bool any = false;
-    for (int i = 0; i < MESSAGES_A_TICK; i++) {
-        struct gk_peer peer;
-        struct gk_message message = {0};
-        struct gk_err err = {0};
-        enum gk_status status = gk_link_receive(shell->link, &peer, &message, &err);
-        if (status == GK_AGAIN) {
-            break;
-        }
-        any = true;
-        if (status == GK_OK) {
-            status =
-                gk_core_message(shell->core, &peer, &message, now_ns(shell), wall_ms(shell), &err);
-            gk_message_fini(&message);
-            if (status != GK_OK) {
-                store_failed(shell, status, &err);
-                break;
-            }
-        } else if (status == GK_PROTOCOL || status == GK_VERSION) {
-            gk_core_malformed(shell->core, &peer, &err);
-        } else {
-            end(shell, status, &err);
-            return;
-        }
-    }
-    if (any && shell->result == GK_OK) {
-        finish_tick(shell);
-    }
-    shell->busy_ns += now_ns(shell) - start;
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-    (void)number;
-    end(handle->data, GK_OK, NULL);
+    struct shell *shell = handle->data;
+    switch (number) {
+    case SIGHUP:
+        tell_reload(shell);
+        break;
+    case SIGUSR1:
+        tell_level(shell);
+        break;
+    default:
+        gk_log_say(shell->options->log, GK_EVENT_STOP, "signal %d", number);
+        shell_end(shell, GK_OK, NULL);
+        break;
+    }
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -284,7 +97,7 @@ static void on_input(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 {
     (void)buf;
     if (count < 0) {
-        end(stream->data, GK_OK, NULL);
+        shell_end(stream->data, GK_OK, NULL);
     }
 }
 
@@ -295,21 +108,27 @@ static enum gk_status uv_status(int rc, const char *doing, struct gk_err *err)
 
 static enum gk_status start_handles(struct shell *shell, struct gk_err *err)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
+    static const int numbers[SHELL_SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     enum gk_status status = uv_status(uv_timer_init(&shell->loop, &shell->timer), "timer", err);
     shell->timer.data = shell;
-    for (size_t i = 0; status == GK_OK && i < GK_ARRAY_COUNT(numbers); i++) {
+    if (status == GK_OK) {
+        status = uv_status(uv_timer_init(&shell->loop, &shell->beat), "timer", err);
+        shell->beat.data = shell;
+    }
+    for (size_t i = 0; status == GK_OK && i < SHELL_SIGNALS; i++) {
         status = uv_status(uv_signal_init(&shell->loop, &shell->signals[i]), "signal", err);
         shell->signals[i].data = shell;
-        /* Ctrl-C of the command's terminal reaches a private daemon too: its parent decides when it
-         * ends. */
-        if (status == GK_OK && !(shell->options->is_private && numbers[i] == SIGINT)) {
+        /* Ctrl-C of the command's terminal, or its end, reaches a private daemon too: its parent
+         * decides when it ends. */
+        bool of_terminal = numbers[i] == SIGINT || numbers[i] == SIGHUP;
+        if (status == GK_OK && !(shell->options->is_private && of_terminal)) {
             status = uv_status(uv_signal_start(&shell->signals[i], on_signal, numbers[i]), "signal",
                                err);
         }
     }
     if (status == GK_OK && shell->options->is_private) {
-        (void)signal(SIGINT, SIG_IGN); /* a known signal */
+        (void)signal(SIGINT, SIG_IGN); /* known signals */
+        (void)signal(SIGHUP, SIG_IGN);
         status = uv_status(uv_pipe_init(&shell->loop, &shell->input, 0), "stdin", err);
         shell->input.data = shell;
         shell->input_open = status == GK_OK;
@@ -323,7 +142,7 @@ static enum gk_status start_handles(struct shell *shell, struct gk_err *err)
         }
     }
     if (status == GK_OK) {
-        status = gk_loop_watch(&shell->loop, shell->link, on_ready, shell, &shell->watch, err);
+        status = gk_loop_watch(&shell->loop, shell->link, tick_on_ready, shell, &shell->watch, err);
     }
     return status;
 }
@@ -347,10 +166,10 @@ static enum gk_status take_file(void *context, const void *bytes, size_t size, s
 static enum gk_status start(struct shell *shell, struct gk_err *err)
 {
     const struct gk_shell_options *options = shell->options;
-    char *store = gk_asprintf("%s/%s", options->state_dir, GK_STATE_STORE);
-    enum gk_status status = store ? gk_db_open(store, options->may_migrate, &shell->db, err)
-                                  : gk_fail(err, GK_NOMEM, "out of memory");
-    free(store);
+    shell->store = gk_asprintf("%s/%s", options->state_dir, GK_STATE_STORE);
+    enum gk_status status =
+        shell->store ? gk_db_open(shell->store, options->settings->migrate, &shell->db, err)
+                     : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
         status = gk_db_start(shell->db, &shell->epoch, err);
     }
@@ -361,16 +180,19 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
         status = gk_db_files_out(shell->db, take_file, shell->blobs, err);
     }
     if (status == GK_OK) {
-        status = make_core(shell, err);
+        status = shell_make_core(shell, NULL, err);
     }
     if (status == GK_OK) {
         status = gk_db_commit(shell->db, err); /* leases of ended jobs may be gone */
     }
-    if (status == GK_OK && options->http) {
-        status = gk_http_start(options->http, &shell->http, err);
+    if (status == GK_OK && options->settings->http) {
+        status = gk_http_start(options->settings->http, options->version, &shell->clock,
+                               &shell->http, err);
     }
     if (status == GK_OK) {
-        status = gk_link_bind(options->endpoint, &shell->link, err);
+        const struct gk_link_server server = {.endpoints = options->listen,
+                                              .endpoint_count = options->listen_count};
+        status = gk_link_serve(&server, &shell->link, err);
     }
     if (status == GK_OK) {
         status = gk_lock_write(options->lock_fd, getpid(), gk_link_endpoint(shell->link),
@@ -389,12 +211,10 @@ static void close_one(uv_handle_t *handle, void *context)
 
 static void stop(struct shell *shell)
 {
+    (void)gk_notify_send(shell->options->notify, "STOPPING=1"); /* nobody may listen */
     if (shell->core && shell->link && shell->result == GK_OK) {
         gk_core_say_bye(shell->core);
-        if (gk_db_commit(shell->db, &shell->why) == GK_OK) {
-            flush(shell);
-            (void)gk_db_commit(shell->db, NULL); /* at worst a worker's last_seen is missing */
-        }
+        tick_last(shell);
     }
     if (shell->watch) {
         gk_loop_unwatch(shell->watch);
@@ -411,6 +231,7 @@ static void stop(struct shell *shell)
                                NULL); /* recovered from the WAL at the next start otherwise */
     }
     gk_db_close(shell->db);
+    free(shell->store);
 }
 
 enum gk_status gk_shell_run(const struct gk_shell_options *options, struct gk_err *err)
@@ -422,13 +243,21 @@ enum gk_status gk_shell_run(const struct gk_shell_options *options, struct gk_er
     }
     shell->options = options;
     shell->clock = gk_clock_real();
+    shell->free_bytes = UINT64_MAX;
+    shell->turned_ns = shell->clock.monotonic_ns(shell->clock.context);
     shell->result = start(shell, &shell->why);
+    shell->turned_ns = shell->clock.monotonic_ns(shell->clock.context); /* recovery is no stall */
     if (shell->result == GK_OK) {
-        look_at_disk(shell, now_ns(shell));
-        finish_tick(shell);
+        beat_start(shell);
+        beat_look(shell);
+        tick_finish(shell);
+    }
+    if (shell->result == GK_OK) {
+        tell_start(shell);
+        beat_ready(shell);
         if (printf("ready %s\n", gk_link_endpoint(shell->link)) < 0 || fflush(stdout) != 0) {
-            end(shell, GK_CLOSED,
-                &(struct gk_err){.status = GK_CLOSED, .text = "nobody reads our stdout"});
+            shell_end(shell, GK_CLOSED,
+                      &(struct gk_err){.status = GK_CLOSED, .text = "nobody reads our stdout"});
         }
     }
     if (shell->result == GK_OK) {

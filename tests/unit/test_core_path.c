@@ -450,7 +450,7 @@ static void test_bad_submits(void **state)
     body = rig_submit_body(&rig, "a", "emu-sm_80", 8, ONE);
     assert_true(gk_json_set_string(body, "archs", "all"));
     expect_refused(&rig, body, "NOT_FOUND", "gktune-worker");
-    gk_core_set_free(rig.core, 1000);
+    gk_core_set_disk(rig.core, GK_CORE_DISK_LOW, 1000, 100000);
     expect_refused(&rig, rig_submit_body(&rig, "a", "emu-sm_80", 8, ONE), "LIMIT", "free");
     assert_int_equal(rig_count(&rig, "jobs", "jobs", 0),
                      0); /* nothing of a refused one is stored */

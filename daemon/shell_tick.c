@@ -1,0 +1,264 @@
+/*
+ * One tick: take what is there (bounded), step the core, one COMMIT, then send. A tick that cannot
+ * be stored sends nothing. A full disk makes a new core from the store as it is, which writes
+ * nothing until there is room; any other failure ends the program, and the next start recovers.
+ */
+#include "daemon/shell_internal.h"
+
+#include <inttypes.h>
+
+#define MESSAGES_A_TICK    256
+#define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
+#define SLOW_COMMIT_S      1.0
+/* A disk that is full although it says that it has room (a quota): tried again after so long, and
+ * twice as long each time. */
+#define FULL_WAIT_NS      UINT64_C(1000000000)
+#define FULL_WAIT_MOST_NS UINT64_C(60000000000)
+
+static enum gk_store_error error_of(enum gk_status status)
+{
+    switch (status) {
+    case GK_FULL:
+        return GK_STORE_ERROR_FULL;
+    case GK_IO:
+        return GK_STORE_ERROR_IO;
+    case GK_CORRUPT:
+        return GK_STORE_ERROR_CORRUPT;
+    case GK_BUSY:
+        return GK_STORE_ERROR_BUSY;
+    case GK_NOMEM:
+        return GK_STORE_ERROR_MEMORY;
+    default:
+        return GK_STORE_ERROR_OTHER;
+    }
+}
+
+/* What the core believes is not what the store holds: a new one. */
+static bool renew_core(struct shell *shell)
+{
+    struct gk_err err = {0};
+    struct gk_core_counters counters = gk_core_counters(shell->core);
+    gk_core_destroy(shell->core);
+    shell->core = NULL;
+    enum gk_status status = shell_make_core(shell, &counters, &err);
+    if (status != GK_OK) {
+        shell_end(shell, status, &err);
+    }
+    return status == GK_OK;
+}
+
+/* Workers are told that their session is gone, and keep what they have until they are let in. */
+static void go_full(struct shell *shell, const struct gk_err *why)
+{
+    uint64_t now = shell_now(shell);
+    bool again = shell->full_until_ns > 0 && now < shell->full_until_ns + shell->full_wait_ns;
+    shell->full_wait_ns = !again                                    ? FULL_WAIT_NS
+                          : shell->full_wait_ns < FULL_WAIT_MOST_NS ? shell->full_wait_ns * 2
+                                                                    : FULL_WAIT_MOST_NS;
+    shell->full_until_ns = now + shell->full_wait_ns;
+    shell->disk = GK_CORE_DISK_FULL;
+    if (gk_log_begin(shell->options->log, GK_EVENT_STORE_FULL)) {
+        gk_log_text(shell->options->log, "text", why->text);
+        gk_log_text(shell->options->log, "effect",
+                    "nothing is lost and nothing is written: reads go on, results stay with their "
+                    "workers, everything resumes by itself when there is room");
+        gk_log_int(shell->options->log, "retry_s", (int64_t)(shell->full_wait_ns / 1000000000u));
+        gk_log_end(shell->options->log);
+    }
+    if (renew_core(shell)) {
+        gk_db_rollback(shell->db); /* what loading would tidy up waits as well */
+        gk_core_set_disk(shell->core, shell->disk, 0, shell->options->settings->disk_resume_bytes);
+    }
+}
+
+void tick_store_failed(struct shell *shell, enum gk_status status, const struct gk_err *why)
+{
+    shell->stats.store_errors[error_of(status)]++;
+    gk_db_rollback(shell->db);
+    if (status == GK_FULL) {
+        go_full(shell, why);
+        return;
+    }
+    if (gk_log_begin(shell->options->log, GK_EVENT_STORE_ERROR)) {
+        gk_log_text(shell->options->log, "code", gk_status_name(status));
+        gk_log_text(shell->options->log, "text", why->text);
+        gk_log_text(shell->options->log, "effect",
+                    "the program ends at once: nothing of this tick was acknowledged, and the "
+                    "next start recovers");
+        gk_log_end(shell->options->log);
+    }
+    shell_end(shell, status, why);
+}
+
+void tick_leave_full(struct shell *shell)
+{
+    struct gk_err err = {0};
+    if (!renew_core(shell)) {
+        return;
+    }
+    gk_core_set_disk(shell->core, shell->disk, shell->free_bytes,
+                     shell->options->settings->disk_resume_bytes);
+    enum gk_status status = gk_db_commit(shell->db, &err);
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+        return;
+    }
+    if (gk_log_begin(shell->options->log, GK_EVENT_STORE_BACK)) {
+        gk_log_int(shell->options->log, "free_bytes", (int64_t)shell->free_bytes);
+        gk_log_text(shell->options->log, "text",
+                    "there is room again: workers may come back with their results");
+        gk_log_end(shell->options->log);
+    }
+}
+
+static void flush(struct shell *shell)
+{
+    struct gk_peer peer;
+    struct gk_message message;
+    while (gk_core_take(shell->core, &peer, &message)) {
+        struct gk_err err = {0};
+        const char *name = gk_message_name(message.type);
+        enum gk_status status = gk_link_send(shell->link, &peer, &message, &err);
+        gk_message_fini(&message);
+        if (status == GK_OK) {
+            continue;
+        }
+        shell->stats.send_again += status == GK_AGAIN;
+        shell->stats.send_closed += status == GK_CLOSED;
+        if (gk_log_begin(shell->options->log, GK_EVENT_SEND_FAILED)) {
+            gk_log_text(shell->options->log, "message", name);
+            gk_log_text(shell->options->log, "key", peer.key[0] ? peer.key : NULL);
+            gk_log_text(shell->options->log, "text", err.text);
+            gk_log_end(shell->options->log);
+        }
+        if (status == GK_AGAIN || status == GK_CLOSED) {
+            status = gk_core_peer_gone(shell->core, &peer, shell_now(shell), &err);
+            if (status != GK_OK) {
+                tick_store_failed(shell, status, &err);
+                return;
+            }
+        }
+    }
+}
+
+static enum gk_status commit(struct shell *shell, uint64_t now, struct gk_err *err)
+{
+    if (!gk_db_is_dirty(shell->db)) {
+        return GK_OK;
+    }
+    shell->wal_dirty = true;
+    shell->last_work_ns = now;
+    uint64_t start = shell->clock.monotonic_ns(shell->clock.context);
+    enum gk_status status = gk_db_commit(shell->db, err);
+    double took_s = (double)(shell->clock.monotonic_ns(shell->clock.context) - start) / 1e9;
+    shell->stats.commits++;
+    gk_histogram_observe(&shell->stats.commit_s, took_s);
+    if (took_s > SLOW_COMMIT_S && gk_log_begin(shell->options->log, GK_EVENT_STORE_SLOW)) {
+        gk_log_real(shell->options->log, "seconds", took_s);
+        gk_log_text(shell->options->log, "text", "a commit with its fsync took this long");
+        gk_log_end(shell->options->log);
+    }
+    return status;
+}
+
+void tick_finish(struct shell *shell)
+{
+    struct gk_err err = {0};
+    uint64_t next = 0, now = shell_now(shell);
+    enum gk_status status = gk_core_tick(shell->core, now, shell_wall(shell), &next, &err);
+    if (status == GK_OK) {
+        status = commit(shell, now, &err);
+    }
+    if (status == GK_OK) {
+        status = gk_db_checkpoint(shell->db, false, &err);
+    }
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+        next = now + FULL_WAIT_NS;
+    } else {
+        flush(shell);
+    }
+    if (shell->result != GK_OK || !shell->core) {
+        return; /* the loop is ending, and there may be no core any more */
+    }
+    tell_notices(shell);
+    if (gk_core_wants_stop(shell->core)) {
+        shell_end(shell, GK_OK, NULL);
+    }
+    /* Also after a tick that was not stored: with nobody sending, only the timer sees that there is
+     * room again. */
+    uint64_t wait_ms = next > now ? (next - now) / 1000000 + 1 : 1;
+    (void)uv_timer_start(&shell->timer, tick_on_timer, wait_ms, 0); /* the handle is valid */
+}
+
+void tick_last(struct shell *shell)
+{
+    struct gk_err err = {0};
+    if (gk_db_commit(shell->db, &err) == GK_OK) {
+        flush(shell);
+        (void)gk_db_commit(shell->db, NULL); /* at worst a worker's last_seen is missing */
+        tell_notices(shell);
+    }
+}
+
+static void count_busy(struct shell *shell, uint64_t start)
+{
+    shell->stats.busy_s += (double)(shell_now(shell) - start) / 1e9;
+}
+
+void tick_on_timer(uv_timer_t *timer)
+{
+    struct shell *shell = timer->data;
+    struct gk_err err = {0};
+    shell_turn(shell);
+    uint64_t start = shell_now(shell);
+    if (shell->wal_dirty && start - shell->last_work_ns > IDLE_CHECKPOINT_NS) {
+        shell->wal_dirty = false;
+        enum gk_status status = gk_db_checkpoint(shell->db, true, &err);
+        if (status != GK_OK) {
+            tick_store_failed(shell, status, &err);
+        }
+    }
+    if (shell->result == GK_OK) {
+        tick_finish(shell);
+    }
+    count_busy(shell, start);
+}
+
+void tick_on_ready(void *context)
+{
+    struct shell *shell = context;
+    shell_turn(shell);
+    uint64_t start = shell_now(shell);
+    bool any = false;
+    for (int i = 0; i < MESSAGES_A_TICK && shell->result == GK_OK; i++) {
+        struct gk_peer peer;
+        struct gk_message message = {0};
+        struct gk_err err = {0};
+        enum gk_status status = gk_link_receive(shell->link, &peer, &message, &err);
+        if (status == GK_AGAIN) {
+            break;
+        }
+        any = true;
+        if (status == GK_OK) {
+            status = gk_core_message(shell->core, &peer, &message, shell_now(shell),
+                                     shell_wall(shell), &err);
+            gk_message_fini(&message);
+            if (status != GK_OK) {
+                tick_store_failed(shell, status, &err);
+                break;
+            }
+        } else if (status == GK_DENIED) {
+            continue; /* of a key that is revoked: counted by the link */
+        } else if (status == GK_PROTOCOL || status == GK_VERSION) {
+            gk_core_malformed(shell->core, &peer, &err);
+        } else {
+            shell_end(shell, status, &err);
+            return;
+        }
+    }
+    if (any && shell->result == GK_OK) {
+        tick_finish(shell);
+    }
+    count_busy(shell, start);
+}
