@@ -3,16 +3,13 @@
  * in WAL mode, so that no shared-memory file and no second connection can exist (the system's
  * SQLite has a WAL race with two).
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "db/db_internal.h"
 
-#define WAL_BYTES_MAX (16 << 20) /* a checkpoint of 16 MB takes some 20 ms */
+#define WAL_PAGES_MAX 4096 /* of 4 KB: a checkpoint of 16 MB takes some 20 ms */
 
 enum gk_status db_fail(struct gk_db *db, int rc, const char *doing, struct gk_err *err)
 {
@@ -47,13 +44,21 @@ enum gk_status db_exec(struct gk_db *db, const char *sql, struct gk_err *err)
 enum gk_status db_prepare(struct gk_db *db, const char *sql, sqlite3_stmt **statement_out,
                           struct gk_err *err)
 {
-    for (uint32_t i = 0; i < db->statement_count; i++) {
-        if (strcmp(db->statements[i].sql, sql) == 0) {
-            (void)sqlite3_reset(db->statements[i].statement); /* repeats the last step's error */
-            (void)sqlite3_clear_bindings(db->statements[i].statement);
-            *statement_out = db->statements[i].statement;
-            return GK_OK;
+    /* Most texts are literals: they are met again at the same address. A text that was made may lie
+     * where another one lay, so it is compared in any case. */
+    uint32_t place = (uint32_t)((uintptr_t)sql >> 3) % DB_PLACES, at = db->places[place].index;
+    if (db->places[place].sql != sql || strcmp(db->statements[at].sql, sql) != 0) {
+        for (at = 0; at < db->statement_count && strcmp(db->statements[at].sql, sql) != 0; at++) {
+            /* until it is found */
         }
+    }
+    if (at < db->statement_count) {
+        db->places[place].sql = sql;
+        db->places[place].index = at;
+        (void)sqlite3_reset(db->statements[at].statement); /* repeats the last step's error */
+        (void)sqlite3_clear_bindings(db->statements[at].statement);
+        *statement_out = db->statements[at].statement;
+        return GK_OK;
     }
     if (db->statement_count == DB_STATEMENTS_MAX) {
         return gk_fail(err, GK_INTERNAL, "store: more than %d statements", DB_STATEMENTS_MAX);
@@ -99,14 +104,20 @@ enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err)
     if (!db->in_transaction) {
         return GK_OK;
     }
+    enum gk_status status = db_flush(db, err);
+    if (status != GK_OK) {
+        gk_db_rollback(db);
+        return status;
+    }
     /* A statement that hit a full disk has rolled the whole transaction back already. */
     if (sqlite3_get_autocommit(db->handle)) {
         db->in_transaction = false;
+        db_forget_pending(db);
         return gk_fail(err, db->broken ? GK_IO : GK_FULL,
                        "store %s: the transaction was rolled back (%s)", db->path,
                        db->broken ? "input or output error" : "no space left");
     }
-    enum gk_status status = db_exec(db, "COMMIT", err);
+    status = db_exec(db, "COMMIT", err);
     if (status != GK_OK) {
         gk_db_rollback(db);
     }
@@ -120,6 +131,7 @@ void gk_db_rollback(struct gk_db *db)
         (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL,
                            NULL); /* nothing left to do if it fails */
     }
+    db_forget_pending(db);
     db->in_transaction = false;
 }
 
@@ -128,22 +140,28 @@ enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
     if (db->in_transaction || db->broken) {
         return GK_OK;
     }
-    if (!idle) {
-        char wal[4200];
-        struct stat info;
-        int size = snprintf(wal, sizeof wal, "%s-wal", db->path);
-        if (size < 0 || (size_t)size >= sizeof wal || stat(wal, &info) != 0 ||
-            info.st_size < WAL_BYTES_MAX) {
-            return GK_OK;
-        }
+    if (!idle && db->wal_pages < WAL_PAGES_MAX) {
+        return GK_OK;
     }
     for (uint32_t i = 0; i < db->statement_count; i++) {
         (void)sqlite3_reset(db->statements[i].statement); /* an open read would keep the WAL */
     }
-    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    /* Under load the file keeps its size and is written again from its start: growing it anew costs
+     * a block at a time. */
+    int rc = sqlite3_wal_checkpoint_v2(
+        db->handle, NULL, idle ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    db->wal_pages = 0;
     /* A full disk has no room for the copy: the WAL stays and is tried again later. */
     return rc == SQLITE_OK || (rc & 0xff) == SQLITE_FULL ? GK_OK
                                                          : db_fail(db, rc, "checkpoint", err);
+}
+
+static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
+{
+    struct gk_db *db = context;
+    (void)handle, (void)name;
+    db->wal_pages = pages;
+    return SQLITE_OK;
 }
 
 static enum gk_status harden(struct gk_db *db, struct gk_err *err)
@@ -170,6 +188,8 @@ static enum gk_status harden(struct gk_db *db, struct gk_err *err)
             return status;
         }
     }
+    /* After the pragma, which sets a hook of its own. */
+    (void)sqlite3_wal_hook(db->handle, on_commit, db); /* the hook before it: none */
     return GK_OK;
 }
 

@@ -99,7 +99,27 @@ enum gk_status gk_db_trial_insert(struct gk_db *db, const struct gk_json *trial,
                                   struct gk_err *err);
 enum gk_status gk_db_trial_update(struct gk_db *db, int64_t trial, const struct gk_json *changes,
                                   struct gk_err *err);
-/* Stores what happened: record without samples and environment in the row, these two apart; ends
+/* A config asked for, as propose() writes it: nothing is made of JSON where thousands are written a
+ * second. */
+struct gk_db_trial {
+    int64_t job, task, seq, batch, input_set, created_ms;
+    const char *template_name, *template_hash, *config, *config_id;
+};
+enum gk_status gk_db_trial_add(struct gk_db *db, const struct gk_db_trial *trial,
+                               int64_t *trial_out, struct gk_err *err);
+/* What happened to a trial. Numbers of 0 are not known and leave the row as it is: no lease ended,
+ * nobody ran it, no other trial's record answered it. */
+struct gk_db_outcome {
+    int64_t trial, task;
+    int64_t token, worker, leased_ms, reused, wall_ms;
+    const char *config_id, *state;
+    const struct gk_json *record;
+};
+/* Stores it: the record without samples and environment in the row, these two apart; ends the
+ * lease. */
+enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *outcome,
+                                struct gk_err *err);
+/* The same for who knows the trial's number alone. Stores what happened: record without samples and environment in the row, these two apart; ends
  * the lease. */
 enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token, uint64_t wall_ms,
                                   const char *state, const struct gk_json *record,
@@ -124,6 +144,12 @@ enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pas
                                     struct gk_err *err);
 enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
                                   struct gk_err *err);
+struct gk_db_lease {
+    int64_t token, job, task, worker, device, attempt, epoch, granted_ms;
+    int64_t trial; /* 0: of a final round */
+};
+enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease,
+                               struct gk_err *err);
 enum gk_status gk_db_lease_started(struct gk_db *db, int64_t token, struct gk_err *err);
 enum gk_status gk_db_lease_delete(struct gk_db *db, int64_t token, struct gk_err *err);
 enum gk_status gk_db_leases(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);

@@ -274,6 +274,7 @@ enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json 
                         "");
     }
     gk_buf_fini(&sql);
+    memset(db->pending.events, 0, sizeof db->pending.events); /* logs have grown behind its back */
     struct gk_json *out = status == GK_OK ? gk_json_new_object() : NULL;
     if (status == GK_OK && (!out || !gk_json_set_int(out, "trials_deleted", count))) {
         status = gk_fail(err, GK_NOMEM, "out of memory");

@@ -2,7 +2,8 @@
  * Inside of db/: the handle, prepared statements, and rows as JSON objects.
  *
  * Formats of arguments: i int64_t, r double, s const char * (NULL: SQL NULL), j const struct
- * gk_json * (strings and numbers as they are, lists and objects as canonical text, NULL: SQL NULL).
+ * gk_json * (strings and numbers as they are, lists and objects as canonical text, NULL: SQL NULL),
+ * h int64_t whose 0 is SQL NULL.
  */
 #ifndef GK_DB_DB_INTERNAL_H
 #define GK_DB_DB_INTERNAL_H
@@ -16,6 +17,31 @@
 #define DB_SCHEMA_VERSION 5
 #define DB_APPLICATION_ID 0x676b7431 /* "gkt1" */
 
+/* See db_pending.c. Tasks and jobs share their slots by number: a slot that another one holds is
+ * written first. */
+#define DB_PENDING_TASKS 256
+#define DB_PENDING_JOBS  64
+struct db_pending_task {
+    int64_t job, task, trials, failed; /* task 0: empty */
+    double spent_ns;
+};
+struct db_pending_rates {
+    int64_t job;
+    struct gk_db_rates delta;
+};
+struct db_last_event {
+    int64_t job, event;
+};
+struct db_pending {
+    bool any, tokens_known, tokens_taken;
+    int64_t next_token;
+    struct db_pending_task tasks[DB_PENDING_TASKS];
+    struct db_pending_rates rates[DB_PENDING_JOBS];
+    struct db_last_event events[DB_PENDING_JOBS];
+};
+
+#define DB_PLACES 512 /* of statements by the address of their text */
+
 struct gk_db {
     sqlite3 *handle;
     char *path;
@@ -26,6 +52,12 @@ struct gk_db {
         sqlite3_stmt *statement;
     } statements[DB_STATEMENTS_MAX];
     uint32_t statement_count;
+    struct {
+        const char *sql; /* where it was looked up */
+        uint32_t index;
+    } places[DB_PLACES];
+    int64_t wal_pages; /* as of the last commit */
+    struct db_pending pending;
 };
 
 /* The status of a result code of SQLite, with "doing" in the message. Marks the store broken on I/O
@@ -34,6 +66,9 @@ enum gk_status db_fail(struct gk_db *db, int rc, const char *doing, struct gk_er
 /* A statement from the cache, reset and without bindings. */
 enum gk_status db_prepare(struct gk_db *db, const char *sql, sqlite3_stmt **statement_out,
                           struct gk_err *err);
+/* Writes what adds up within a transaction; forgets it. */
+enum gk_status db_flush(struct gk_db *db, struct gk_err *err);
+void db_forget_pending(struct gk_db *db);
 /* Opens the transaction of this tick if none is open. */
 enum gk_status db_begin(struct gk_db *db, struct gk_err *err);
 /* Runs text that is no prepared statement (pragmas, schema). */
@@ -52,6 +87,9 @@ enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row
 /* One integer. GK_NOT_FOUND without a row. */
 enum gk_status db_int(struct gk_db *db, struct gk_err *err, int64_t *value_out, const char *sql,
                       const char *format, ...);
+/* The same where what adds up in this transaction does not matter: it is not written first. */
+enum gk_status db_peek(struct gk_db *db, struct gk_err *err, int64_t *value_out, const char *sql,
+                       const char *format, ...);
 /* Inserts the members of `row` that are among `columns` (space separated). */
 enum gk_status db_insert(struct gk_db *db, const char *table, const char *columns,
                          const struct gk_json *row, int64_t *id_out, struct gk_err *err);

@@ -65,24 +65,6 @@ enum gk_status gk_db_meta(struct gk_db *db, struct gk_json **meta_out, struct gk
     return GK_OK;
 }
 
-enum gk_status gk_db_take_tokens(struct gk_db *db, int64_t count, int64_t *first_out,
-                                 struct gk_err *err)
-{
-    int64_t next = 0;
-    enum gk_status status = db_begin(db, err);
-    if (status == GK_OK) {
-        status = db_int(db, err, &next, "SELECT value FROM meta WHERE key='next_token'", "");
-    }
-    if (status == GK_OK) {
-        status =
-            db_run(db, err, "UPDATE meta SET value=?1 WHERE key='next_token'", "i", next + count);
-    }
-    if (status == GK_OK) {
-        *first_out = next;
-    }
-    return status;
-}
-
 enum gk_status gk_db_problem_put(struct gk_db *db, const char *op, const char *canonical,
                                  int64_t *problem_out, struct gk_err *err)
 {
@@ -108,36 +90,6 @@ enum gk_status gk_db_job_update(struct gk_db *db, int64_t job, const struct gk_j
                                 struct gk_err *err)
 {
     return db_update(db, "jobs", JOB_COLUMNS, "job", job, changes, err);
-}
-
-enum gk_status gk_db_count(struct gk_db *db, int64_t job, int64_t task, int64_t trials,
-                           int64_t failed, double spent_ns, struct gk_err *err)
-{
-    enum gk_status status =
-        db_run(db, err, "UPDATE jobs SET trials=trials+?2, failed=failed+?3 WHERE job=?1", "iii",
-               job, trials, failed);
-    return status == GK_OK ? db_run(db, err,
-                                    "UPDATE tasks SET trials=trials+?2, failed=failed+?3,"
-                                    " verified=verified+?4, spent_ns=spent_ns+?5 WHERE task=?1",
-                                    "iiiir", task, trials, failed, trials - failed, spent_ns)
-                           : status;
-}
-
-enum gk_status gk_db_rates_add(struct gk_db *db, int64_t job, const struct gk_db_rates *delta,
-                               struct gk_err *err)
-{
-    return db_run(
-        db, err,
-        "INSERT INTO rates(job,verified,failed,duplicates,cold,warm,told,final_told,search_ns,"
-        "device_ns,final_ns,gpu_verify_ns,gpu_measure_ns,gpu_final_ns) VALUES(?1,?2,?3,?4,?5,?6,?7,"
-        "?8,?9,?10,?11,?12,?13,?14) ON CONFLICT(job) DO UPDATE SET verified=verified+?2,"
-        "failed=failed+?3,duplicates=duplicates+?4,cold=cold+?5,warm=warm+?6,told=told+?7,"
-        "final_told=final_told+?8,search_ns=search_ns+?9,device_ns=device_ns+?10,"
-        "final_ns=final_ns+?11,gpu_verify_ns=gpu_verify_ns+?12,gpu_measure_ns=gpu_measure_ns+?13,"
-        "gpu_final_ns=gpu_final_ns+?14",
-        "iiiiiiiirrrrrr", job, delta->verified, delta->failed, delta->duplicates, delta->cold,
-        delta->warm, delta->told, delta->final_told, delta->search_ns, delta->device_ns,
-        delta->final_ns, delta->gpu_verify_ns, delta->gpu_measure_ns, delta->gpu_final_ns);
 }
 
 enum gk_status gk_db_rates(struct gk_db *db, int64_t job, struct gk_json **rates_out,
@@ -210,26 +162,6 @@ enum gk_status gk_db_task_asked(struct gk_db *db, int64_t task, const char *conf
                task, config);
     if (status == GK_OK) {
         *asked_out = count > 0;
-    }
-    return status;
-}
-
-enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
-                               const struct gk_json *body, int64_t *event_out, struct gk_err *err)
-{
-    int64_t last = 0;
-    enum gk_status status = db_begin(db, err);
-    if (status == GK_OK) {
-        status = db_int(db, err, &last, "SELECT coalesce(max(event),0) FROM events WHERE job=?1",
-                        "i", job);
-    }
-    if (status == GK_OK) {
-        status =
-            db_run(db, err, "INSERT INTO events(job,event,at_ms,kind,body) VALUES(?1,?2,?3,?4,?5)",
-                   "iiisj", job, last + 1, (int64_t)wall_ms, kind, body);
-    }
-    if (status == GK_OK) {
-        *event_out = last + 1;
     }
     return status;
 }

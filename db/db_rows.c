@@ -5,6 +5,7 @@
 
 #include "db/db_internal.h"
 
+/* Texts are lent to the statement: they outlive its step, and the next user clears the bindings. */
 enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at,
                        const struct gk_json *value, struct gk_err *err)
 {
@@ -23,7 +24,7 @@ enum gk_status db_bind(struct gk_db *db, sqlite3_stmt *statement, int at,
         rc = sqlite3_bind_double(statement, at, gk_json_real(value, 0));
         break;
     case GK_JSON_STRING:
-        rc = sqlite3_bind_text(statement, at, gk_json_string(value, ""), -1, SQLITE_TRANSIENT);
+        rc = sqlite3_bind_text(statement, at, gk_json_string(value, ""), -1, SQLITE_STATIC);
         break;
     case GK_JSON_ARRAY:
     case GK_JSON_OBJECT: {
@@ -48,12 +49,18 @@ static enum gk_status bind_list(struct gk_db *db, sqlite3_stmt *statement, const
         case 'i':
             rc = sqlite3_bind_int64(statement, at, va_arg(ap, int64_t));
             break;
+        case 'h': {
+            int64_t number = va_arg(ap, int64_t);
+            rc = number ? sqlite3_bind_int64(statement, at, number)
+                        : sqlite3_bind_null(statement, at);
+            break;
+        }
         case 'r':
             rc = sqlite3_bind_double(statement, at, va_arg(ap, double));
             break;
         case 's':
             text = va_arg(ap, const char *);
-            rc = text ? sqlite3_bind_text(statement, at, text, -1, SQLITE_TRANSIENT)
+            rc = text ? sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC)
                       : sqlite3_bind_null(statement, at);
             break;
         default: {
@@ -162,7 +169,10 @@ enum gk_status db_rows(struct gk_db *db, struct gk_err *err, struct gk_json **ro
                        const char *sql, const char *format, ...)
 {
     sqlite3_stmt *statement;
-    enum gk_status status = db_prepare(db, sql, &statement, err);
+    enum gk_status status = db_flush(db, err);
+    if (status == GK_OK) {
+        status = db_prepare(db, sql, &statement, err);
+    }
     if (status == GK_OK) {
         va_list ap;
         va_start(ap, format);
@@ -198,7 +208,10 @@ enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row
                       const char *sql, const char *format, ...)
 {
     sqlite3_stmt *statement;
-    enum gk_status status = db_prepare(db, sql, &statement, err);
+    enum gk_status status = db_flush(db, err);
+    if (status == GK_OK) {
+        status = db_prepare(db, sql, &statement, err);
+    }
     if (status == GK_OK) {
         va_list ap;
         va_start(ap, format);
@@ -210,6 +223,23 @@ enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row
 
 enum gk_status db_int(struct gk_db *db, struct gk_err *err, int64_t *value_out, const char *sql,
                       const char *format, ...)
+{
+    sqlite3_stmt *statement;
+    enum gk_status status = db_flush(db, err);
+    if (status == GK_OK) {
+        status = db_prepare(db, sql, &statement, err);
+    }
+    if (status == GK_OK) {
+        va_list ap;
+        va_start(ap, format);
+        status = bind_list(db, statement, format, ap, err);
+        va_end(ap);
+    }
+    return status == GK_OK ? first(db, statement, NULL, value_out, err) : status;
+}
+
+enum gk_status db_peek(struct gk_db *db, struct gk_err *err, int64_t *value_out, const char *sql,
+                       const char *format, ...)
 {
     sqlite3_stmt *statement;
     enum gk_status status = db_prepare(db, sql, &statement, err);

@@ -110,7 +110,14 @@ static const char VERSION_5[] = "ALTER TABLE jobs ADD COLUMN key TEXT;"
                                 "ALTER TABLE jobs ADD COLUMN night TEXT;"
                                 "ALTER TABLE jobs ADD COLUMN until_ms INTEGER;"
                                 "ALTER TABLE tasks ADD COLUMN not_run TEXT;"
-                                "ALTER TABLE workers ADD COLUMN job TEXT;";
+                                "ALTER TABLE workers ADD COLUMN job TEXT;"
+                                /* Is a trial known already? and: does its config kill? A popular
+                                 * config has a row in thousands of tasks. */
+                                "DROP INDEX trials_config;"
+                                "CREATE INDEX trials_config ON trials(config_id, task);"
+                                "CREATE INDEX trials_kills ON trials(config_id)"
+                                " WHERE failure IN ('crash','timeout');"
+                                "CREATE INDEX tasks_problem ON tasks(problem, arch, gpu);";
 
 static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
