@@ -120,7 +120,7 @@ static void note(struct gk_zap *zap, enum gk_refusal why, const char *text)
     struct gk_link_refusals *r = &zap->refusals;
     r->counts[why]++;
     if (r->line_count < GK_REFUSALS_KEPT) {
-        (void)snprintf(r->lines[r->line_count++], sizeof r->lines[0], "%s", text);
+        (void)snprintf(r->lines[r->line_count++], sizeof r->lines[0], "%.239s", text);
     }
 }
 

@@ -55,15 +55,16 @@ static bool queue_grow(struct gk_core *core)
     return true;
 }
 
-void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
-               uint64_t session, uint64_t token, uint64_t reply_to, struct gk_json *body)
+/* NULL when it is full. */
+static struct out *queue_push(struct gk_core *core, const struct gk_peer *peer,
+                              enum gk_message_type type, uint64_t session, uint64_t token,
+                              uint64_t reply_to)
 {
-    if (!body || (core->queue_count == core->queue_capacity && !queue_grow(core))) {
-        gk_json_free(body);
+    if (core->queue_count == core->queue_capacity && !queue_grow(core)) {
         core->counters.queue_dropped++;
         (void)core_notice(core, GK_EVENT_QUEUE_FULL, "%s was dropped: %" PRIu32 " messages wait",
                           gk_message_name(type), core->queue_count); /* nothing more is known */
-        return;
+        return NULL;
     }
     struct out *out = &core->queue[(core->queue_head + core->queue_count) % core->queue_capacity];
     *out = (struct out){.peer = *peer,
@@ -72,9 +73,33 @@ void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message
                                     .session = session,
                                     .seq = ++core->seq,
                                     .token = token,
-                                    .reply_to = reply_to,
-                                    .body = body}};
+                                    .reply_to = reply_to}};
     core->queue_count++;
+    return out;
+}
+
+void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
+               uint64_t session, uint64_t token, uint64_t reply_to, struct gk_json *body)
+{
+    struct out *out = body ? queue_push(core, peer, type, session, token, reply_to) : NULL;
+    if (out) {
+        out->message.body = body;
+    } else {
+        gk_json_free(body);
+    }
+}
+
+void core_send_text(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
+                    uint64_t session, uint64_t token, struct gk_buf *text)
+{
+    bool whole = gk_buf_status(text, NULL) == GK_OK;
+    struct out *out = whole ? queue_push(core, peer, type, session, token, 0) : NULL;
+    if (out) {
+        out->text = *text;
+        *text = (struct gk_buf){0};
+    } else {
+        gk_buf_fini(text);
+    }
 }
 
 void core_send_session(struct gk_core *core, struct session *session, enum gk_message_type type,
@@ -120,18 +145,57 @@ enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, s
     return status;
 }
 
-bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out)
+static void queue_pop(struct gk_core *core, struct out *out)
 {
-    if (core->queue_count == 0) {
-        return false;
-    }
-    struct out *out = &core->queue[core->queue_head];
-    *peer_out = out->peer;
-    *message_out = out->message;
-    *out = (struct out){0};
+    *out = core->queue[core->queue_head];
+    core->queue[core->queue_head] = (struct out){0};
     core->queue_head = (core->queue_head + 1) % core->queue_capacity;
     core->queue_count--;
-    return true;
+}
+
+bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out)
+{
+    struct out out;
+    while (core->queue_count > 0) {
+        queue_pop(core, &out);
+        bool good = true;
+        if (!out.message.body) { /* fails when out of memory alone: as a full queue, it is dropped */
+            good = gk_json_parse(gk_buf_text(&out.text), out.text.size, "a queued message",
+                                 &out.message.body, NULL) == GK_OK;
+            gk_buf_fini(&out.text);
+        }
+        if (good) {
+            *peer_out = out.peer;
+            *message_out = out.message;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
+                       struct gk_message *message_out, struct gk_buf *body)
+{
+    struct out out;
+    while (core->queue_count > 0) {
+        queue_pop(core, &out);
+        gk_buf_reset(body);
+        bool good = true;
+        if (out.message.body) {
+            good = gk_json_canonical(out.message.body, body, NULL) == GK_OK;
+            gk_message_fini(&out.message);
+        } else {
+            gk_buf_add(body, out.text.data, out.text.size);
+            good = gk_buf_status(body, NULL) == GK_OK;
+            gk_buf_fini(&out.text);
+        }
+        if (good) {
+            *peer_out = out.peer;
+            *message_out = out.message;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ life */
@@ -167,10 +231,11 @@ void gk_core_destroy(struct gk_core *core)
     if (!core) {
         return;
     }
-    struct gk_peer peer;
-    struct gk_message message;
-    while (gk_core_take(core, &peer, &message)) {
-        gk_message_fini(&message);
+    struct out out;
+    while (core->queue_count > 0) {
+        queue_pop(core, &out);
+        gk_message_fini(&out.message);
+        gk_buf_fini(&out.text);
     }
     for (uint32_t i = 0; i < core->session_count; i++) {
         for (uint32_t d = 0; d < core->sessions[i]->device_count; d++) {
@@ -181,6 +246,9 @@ void gk_core_destroy(struct gk_core *core)
     for (uint32_t i = 0; i < core->job_count; i++) {
         job_free(core, core->jobs[i]);
     }
+    gk_table_fini(&core->sessions_by_id);
+    gk_table_fini(&core->sessions_by_peer);
+    gk_table_fini(&core->lease_places);
     free(core->sessions);
     free(core->jobs);
     free(core->leases);

@@ -112,6 +112,9 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
 /* The next message to send, after the commit; false when there is none. The caller owns the
  * message. */
 bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out);
+/* The same with the body as canonical text: reset first, message_out->body is NULL. */
+bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
+                       struct gk_message *message_out, struct gk_buf *body);
 /* Says BYE to every worker, for an orderly end. */
 void gk_core_say_bye(struct gk_core *core);
 

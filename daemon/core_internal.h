@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/record.h"
+#include "core/table.h"
 #include "daemon/core.h"
 #include "search/judge.h"
 #include "search/strategy.h"
@@ -141,6 +142,7 @@ struct job {
     char *suite, *slot, *night;         /* of a suite; NULL: of none */
     uint64_t until_ms;                  /* wall time when asking ends; 0: never */
     struct gk_json *incumbents, *files; /* files of the bundle, as a LEASE carries them */
+    char *files_text;                   /* the same as text, made once; NULL before it is needed */
     struct task *tasks;
     uint32_t task_count, done_count, cursor;
     uint64_t served_ns; /* when it last got a lease, or lost one; for the age of what waits */
@@ -158,6 +160,7 @@ struct lease {
     uint32_t device;
     uint64_t deadline_ns; /* UINT64_MAX: as long as the session lives */
     int64_t passes;
+    uint64_t granted_ms;
 };
 
 struct session {
@@ -187,6 +190,7 @@ struct watcher {
 struct out {
     struct gk_peer peer;
     struct gk_message message;
+    struct gk_buf text; /* the body as canonical text, where message.body is NULL */
 };
 
 struct gk_core {
@@ -203,9 +207,11 @@ struct gk_core {
     uint32_t job_count, job_capacity;
     struct session **sessions;
     uint32_t session_count;
+    struct gk_table sessions_by_id, sessions_by_peer; /* by a hash of the peer's bytes */
     uint64_t session_next;
     struct lease *leases;
     uint32_t lease_count, lease_capacity;
+    struct gk_table lease_places; /* by token: place + 1 */
     struct watcher watchers[WATCHERS_MAX];
     uint32_t watcher_count;
     bool new_events;
@@ -224,6 +230,9 @@ struct gk_core {
  * HELLO. */
 void core_send(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
                uint64_t session, uint64_t token, uint64_t reply_to, struct gk_json *body);
+/* The same with the body as canonical text, which it takes (and empties). */
+void core_send_text(struct gk_core *core, const struct gk_peer *peer, enum gk_message_type type,
+                    uint64_t session, uint64_t token, struct gk_buf *text);
 void core_send_session(struct gk_core *core, struct session *session, enum gk_message_type type,
                        uint64_t token, struct gk_json *body);
 void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply_to, uint64_t token,
@@ -315,8 +324,8 @@ enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err 
 struct trial *task_trial(struct task *task, int64_t id);
 struct trial *task_proposed(struct task *task); /* the next one to lease; NULL */
 enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
-                              int64_t token, const char *state, const struct gk_json *json,
-                              int64_t reused, struct gk_err *err);
+                              const struct lease *lease, const char *state,
+                              const struct gk_json *json, int64_t reused, struct gk_err *err);
 uint64_t record_rank(const struct gk_record *record);
 
 /* ---- core_final.c ---- */

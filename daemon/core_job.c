@@ -193,6 +193,7 @@ void job_free(struct gk_core *core, struct job *job)
     free(job->night);
     gk_json_free(job->incumbents);
     gk_json_free(job->files);
+    free(job->files_text);
     free(job);
 }
 

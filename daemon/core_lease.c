@@ -5,12 +5,15 @@
 
 struct lease *lease_find(struct gk_core *core, int64_t token)
 {
-    for (uint32_t i = 0; i < core->lease_count; i++) {
-        if (core->leases[i].token == token) {
-            return &core->leases[i];
-        }
-    }
-    return NULL;
+    uintptr_t place = (uintptr_t)gk_table_get(&core->lease_places, (uint64_t)token);
+    return place ? &core->leases[place - 1] : NULL;
+}
+
+/* The table says where a token's lease stands; leases move when one before them is removed. */
+static bool place_lease(struct gk_core *core, uint32_t at)
+{
+    return gk_table_put(&core->lease_places, (uint64_t)core->leases[at].token,
+                        (void *)((uintptr_t)at + 1));
 }
 
 struct lease *lease_add(struct gk_core *core, const struct lease *lease, struct gk_err *err)
@@ -26,6 +29,10 @@ struct lease *lease_add(struct gk_core *core, const struct lease *lease, struct 
         core->lease_capacity = capacity;
     }
     core->leases[core->lease_count] = *lease;
+    if (!place_lease(core, core->lease_count)) {
+        (void)gk_fail(err, GK_NOMEM, "out of memory for a lease");
+        return NULL;
+    }
     lease->task->leases++;
     return &core->leases[core->lease_count++];
 }
@@ -39,7 +46,11 @@ void lease_remove(struct gk_core *core, struct lease *lease)
             session->devices[lease->device].in_final && !lease->is_final;
     }
     lease->task->leases--;
+    (void)gk_table_remove(&core->lease_places, (uint64_t)lease->token);
     *lease = core->leases[--core->lease_count];
+    if (lease != &core->leases[core->lease_count]) {
+        (void)place_lease(core, (uint32_t)(lease - core->leases)); /* replaces: cannot fail */
+    }
 }
 
 /* ------------------------------------------------------------------ losses */
@@ -53,7 +64,7 @@ static enum gk_status park(struct gk_core *core, struct task *task, struct trial
                    "parked after %d attempts; the last one: %s", ATTEMPTS_MAX, why);
     struct gk_json *json = gk_record_to_json(&record);
     gk_record_fini(&record);
-    enum gk_status status = json ? trial_recorded(core, task, trial, 0, "parked", json, 0, err)
+    enum gk_status status = json ? trial_recorded(core, task, trial, NULL, "parked", json, 0, err)
                                  : gk_fail(err, GK_NOMEM, "out of memory for a record");
     gk_json_free(json);
     core->counters.parked++;
@@ -93,7 +104,15 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
     notice->count = gone.attempt + 1;
     gone.job->served_ns = core->now_ns;
     enum gk_status status = gk_db_lease_delete(core->db, gone.token, err);
-    lease_remove(core, lease);
+    if (status == GK_OK && !gone.is_final) {
+        /* While it is still among the leases, which say what is out. A task that does not open has
+         * ended, and its leases with it. */
+        status = task_open(core, gone.task, err);
+        lease = lease_find(core, gone.token);
+    }
+    if (lease) {
+        lease_remove(core, lease);
+    }
     if (status != GK_OK) {
         return status;
     }
@@ -115,13 +134,10 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
         }
         return status;
     }
-    status = task_open(core, gone.task, err);
-    struct trial *trial =
-        status == GK_OK && gone.task->search ? task_trial(gone.task, gone.trial) : NULL;
-    /* A task that was opened just now reads a lease that is gone as proposed: its token tells. */
+    struct trial *trial = gone.task->search ? task_trial(gone.task, gone.trial) : NULL;
     return trial && trial->state <= TRIAL_LEASED && trial->token == gone.token
                ? trial_again(core, gone.task, trial, counts, why, err)
-               : status;
+               : GK_OK;
 }
 
 static struct gk_json *tokens_body(int64_t token)
@@ -160,23 +176,6 @@ enum gk_status leases_step(struct gk_core *core, struct gk_err *err)
 
 /* ------------------------------------------------------------------ granting */
 
-static bool set_common(struct gk_json *lease, const struct task *task, int64_t token,
-                       int64_t attempt, const char *kind, uint32_t device, bool modelled)
-{
-    struct gk_json *bundle = gk_json_new_object();
-    bool ok = gk_json_set(bundle, "files", gk_json_copy(task->job->files)) &&
-              gk_json_set_string(bundle, "id", task->job->bundle);
-    return gk_json_set(lease, "bundle", bundle) && ok && gk_json_set_int(lease, "token", token) &&
-           gk_json_set_int(lease, "attempt", attempt) && gk_json_set_string(lease, "kind", kind) &&
-           gk_json_set_int(lease, "device", device) &&
-           gk_json_set_int(lease, "job", task->job->id) &&
-           gk_json_set_int(lease, "task", task->id) && gk_json_set_string(lease, "op", task->op) &&
-           gk_json_set_string(lease, "problem", task->canonical) &&
-           gk_json_set_string(lease, "policy", task->job->policy) &&
-           gk_json_set_int(lease, "compile_s", COMPILE_S) &&
-           gk_json_set_int(lease, "run_s", modelled ? RUN_MODELLED_S : RUN_S);
-}
-
 /* Of a budget in seconds a fifth is kept back for the final round. */
 static int64_t final_budget_s(const struct job *job)
 {
@@ -187,30 +186,88 @@ static int64_t final_budget_s(const struct job *job)
                                       : kept;
 }
 
+/* Files of the job's bundle as text: every LEASE of the job carries them. */
+static const char *files_text(struct job *job)
+{
+    job->files_text = job->files_text ? job->files_text : gk_json_text(job->files);
+    return job->files_text ? job->files_text : "[]"; /* of no memory: the worker gives it back */
+}
+
+static void put_member(struct gk_buf *text, const char *key, const char *value)
+{
+    gk_buf_printf(text, ",\"%s\":", key);
+    gk_json_put_string(text, value);
+}
+
+/* What a LEASE says of a trial or (trial NULL) of a final round, as canonical text: keys in order.
+ * Written by hand, since thousands of them leave a second and each carries its bundle's files. */
+static bool put_lease(struct gk_buf *text, const struct lease *lease, const struct trial *trial,
+                      bool modelled, const struct gk_json *configs)
+{
+    const struct task *task = lease->task;
+    char number[32];
+    gk_buf_printf(text, "{\"attempt\":%" PRId64, lease->attempt);
+    if (trial && task->search->best_ns > 0) {
+        gk_real_text(task->search->best_ns, number);
+        gk_buf_printf(text, ",\"best_ns\":%s%s", number, strpbrk(number, ".e") ? "" : ".0");
+    } else if (!trial) {
+        gk_buf_printf(text, ",\"budget_s\":%" PRId64, final_budget_s(task->job));
+    }
+    gk_buf_puts(text, ",\"bundle\":{\"files\":");
+    gk_buf_puts(text, files_text(task->job));
+    put_member(text, "id", task->job->bundle);
+    gk_buf_printf(text, "},\"compile_s\":%d", COMPILE_S);
+    if (trial) {
+        put_member(text, "config", trial->config);
+        put_member(text, "config_id", trial->config_id);
+        gk_buf_printf(text, ",\"device\":%u,\"input_set\":%u", lease->device, trial->seq % 4);
+    } else {
+        gk_buf_puts(text, ",\"configs\":");
+        if (!configs || gk_json_canonical(configs, text, NULL) != GK_OK) {
+            return false;
+        }
+        gk_buf_printf(text, ",\"device\":%u", lease->device);
+    }
+    gk_buf_printf(text, ",\"job\":%" PRId64 ",\"kind\":\"%s\"", task->job->id,
+                  trial ? "trial" : "final");
+    put_member(text, "op", task->op);
+    if (!trial) {
+        gk_buf_printf(text, ",\"passes_max\":%d", modelled ? PASSES_MODELLED : PASSES_REAL);
+    }
+    put_member(text, "policy", task->job->policy);
+    put_member(text, "problem", task->canonical);
+    gk_buf_printf(text, ",\"run_s\":%d", modelled ? RUN_MODELLED_S : RUN_S);
+    if (trial) {
+        gk_buf_printf(text, ",\"task\":%" PRId64, task->id);
+        put_member(text, "template", trial->template_name);
+        gk_buf_printf(text, ",\"token\":%" PRId64 ",\"trial\":%" PRId64 "}", lease->token,
+                      trial->id);
+    } else {
+        gk_buf_printf(text, ",\"seed\":%" PRId64 ",\"task\":%" PRId64 ",\"token\":%" PRId64 "}",
+                      task->job->seed, task->id, lease->token);
+    }
+    return gk_buf_status(text, NULL) == GK_OK;
+}
+
 static enum gk_status store_lease(struct gk_core *core, const struct lease *lease,
                                   struct gk_err *err)
 {
-    struct gk_json *row = gk_json_new_object();
-    bool ok = gk_json_set_int(row, "token", lease->token) &&
-              gk_json_set_string(row, "kind", lease->is_final ? "final" : "trial") &&
-              gk_json_set_int(row, "job", lease->job->id) &&
-              gk_json_set_int(row, "task", lease->task->id) &&
-              (lease->is_final || gk_json_set_int(row, "trial", lease->trial)) &&
-              gk_json_set_int(row, "worker", lease->worker) &&
-              gk_json_set_int(row, "device", lease->device) &&
-              gk_json_set_int(row, "attempt", lease->attempt) &&
-              gk_json_set_int(row, "epoch", core->epoch) &&
-              gk_json_set_bool(row, "started", false) &&
-              gk_json_set_int(row, "granted_ms", (int64_t)core->wall_ms);
-    enum gk_status status =
-        ok ? gk_db_lease_insert(core->db, row, err) : gk_fail(err, GK_NOMEM, "out of memory");
-    gk_json_free(row);
-    return status;
+    struct gk_db_lease row = {.token = lease->token,
+                              .job = lease->job->id,
+                              .task = lease->task->id,
+                              .trial = lease->trial,
+                              .worker = lease->worker,
+                              .device = lease->device,
+                              .attempt = lease->attempt,
+                              .epoch = core->epoch,
+                              .granted_ms = (int64_t)lease->granted_ms};
+    return gk_db_lease_add(core->db, &row, err);
 }
 
-/* Stores and books a lease; *body_out is what the LEASE message says of it. */
+/* Stores and books a lease, and appends what the LEASE message says of it. A trial's row stays
+ * "proposed": that it is out is what the lease's own row says. */
 static enum gk_status grant(struct gk_core *core, struct session *session, uint32_t device,
-                            struct task *task, struct trial *trial, struct gk_json **body_out,
+                            struct task *task, struct trial *trial, struct gk_buf *text,
                             struct gk_err *err)
 {
     struct lease lease = {.is_final = !trial,
@@ -221,8 +278,8 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
                           .task = task,
                           .session = session->id,
                           .device = device,
+                          .granted_ms = core->wall_ms,
                           .deadline_ns = UINT64_MAX};
-    bool modelled = session->devices[device].props.modelled;
     enum gk_status status = gk_db_take_tokens(core->db, 1, &lease.token, err);
     if (status == GK_OK) {
         status = store_lease(core, &lease, err);
@@ -230,45 +287,21 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
     if (status != GK_OK) {
         return status;
     }
-    struct gk_json *body = gk_json_new_object();
-    bool ok = set_common(body, task, lease.token, lease.attempt, trial ? "trial" : "final", device,
-                         modelled);
+    struct gk_json *configs = trial ? NULL : final_lease_configs(task);
+    bool ok = put_lease(text, &lease, trial, session->devices[device].props.modelled, configs);
+    gk_json_free(configs);
+    if (!ok || !lease_add(core, &lease, err)) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a lease");
+    }
     if (trial) {
-        struct gk_json *changes = gk_json_new_object();
-        ok = ok && gk_json_set_int(body, "trial", trial->id) &&
-             gk_json_set_string(body, "template", trial->template_name) &&
-             gk_json_set_string(body, "config", trial->config) &&
-             gk_json_set_string(body, "config_id", trial->config_id) &&
-             gk_json_set_int(body, "input_set", trial->seq % 4) &&
-             (task->search->best_ns <= 0 ||
-              gk_json_set_real(body, "best_ns", task->search->best_ns)) &&
-             gk_json_set_string(changes, "state", "leased") &&
-             gk_json_set_int(changes, "token", lease.token) &&
-             gk_json_set_int(changes, "worker", session->worker) &&
-             gk_json_set_int(changes, "leased_ms", (int64_t)core->wall_ms);
-        status = ok ? gk_db_trial_update(core->db, trial->id, changes, err) : GK_OK;
-        gk_json_free(changes);
         trial->state = TRIAL_LEASED;
         trial->token = lease.token;
-    } else {
-        ok = ok && gk_json_set(body, "configs", final_lease_configs(task)) &&
-             gk_json_set_int(body, "seed", task->job->seed) &&
-             gk_json_set_int(body, "passes_max", modelled ? PASSES_MODELLED : PASSES_REAL) &&
-             gk_json_set_int(body, "budget_s", final_budget_s(task->job));
-    }
-    if (status == GK_OK && (!ok || !lease_add(core, &lease, err))) {
-        status = gk_fail(err, GK_NOMEM, "out of memory for a lease");
-    }
-    if (status != GK_OK) {
-        gk_json_free(body);
-        return status;
     }
     session->devices[device].leases++;
     session->devices[device].in_final |= !trial;
     task->job->served_ns = core->now_ns;
     rates_granted(core, task->job, session->worker, device);
     core->counters.leases++;
-    *body_out = body;
     return GK_OK;
 }
 
@@ -318,13 +351,15 @@ static uint32_t devices_for(const struct gk_core *core, const struct task *task)
 static bool may_open(const struct gk_core *core, const struct job *job, const struct task *task)
 {
     uint32_t searches = 0;
+    if (core->open_tasks >= OPEN_TASKS_MAX) {
+        return false;
+    }
     for (uint32_t t = 0; t < job->task_count; t++) {
         const struct task *other = &job->tasks[t];
         searches += other->search && other->state == TASK_SEARCHING &&
                     strcmp(other->arch, task->arch) == 0 && strcmp(other->gpu, task->gpu) == 0;
     }
-    return core->open_tasks < OPEN_TASKS_MAX &&
-           searches < SEARCHES_A_DEVICE * devices_for(core, task);
+    return searches < SEARCHES_A_DEVICE * devices_for(core, task);
 }
 
 /* The next trial of the tasks that this device serves: jobs by priority, tasks of a job in turn. */
@@ -359,67 +394,75 @@ static enum gk_status next_trial(struct gk_core *core, struct session *session, 
     return GK_OK;
 }
 
-static void send_leases(struct gk_core *core, struct session *session, struct gk_json **list)
+/* Takes the text of `count` leases, written one behind the other. */
+static void send_leases(struct gk_core *core, struct session *session, struct gk_buf *text,
+                        uint32_t *count)
 {
-    if (gk_json_count(*list) > 0) {
-        struct gk_json *body = gk_json_new_object();
-        if (gk_json_set(body, "leases", *list)) {
-            core_send_session(core, session, GK_MSG_LEASE, 0, body);
-        } else {
-            gk_json_free(body);
-        }
-    } else {
-        gk_json_free(*list);
+    if (*count > 0) {
+        gk_buf_puts(text, "]}");
+        core_send_text(core, &session->peer, GK_MSG_LEASE, session->id, 0, text);
     }
-    *list = gk_json_new_array();
+    *count = 0;
+}
+
+/* What to give next: a task with its trial, or with none for its final round. *task_out NULL:
+ * nothing. */
+static enum gk_status next_for(struct gk_core *core, struct session *session, uint32_t device,
+                               struct task **task_out, struct trial **trial_out,
+                               struct gk_err *err)
+{
+    *trial_out = NULL;
+    *task_out = final_for(core, session, device);
+    if (!*task_out) {
+        enum gk_status status = next_trial(core, session, device, task_out, trial_out, err);
+        if (status != GK_OK || *trial_out) {
+            return status;
+        }
+        *task_out = final_for(core, session, device); /* stepping a task may have brought it there */
+    }
+    if (*task_out) {
+        (*task_out)->reserved_session = session->id;
+        (*task_out)->reserved_device = device;
+        if (session->devices[device].leases > 0) {
+            *task_out = NULL; /* it is being emptied: a final round has its device alone */
+        }
+    }
+    return GK_OK;
 }
 
 static enum gk_status grant_device(struct gk_core *core, struct session *session, uint32_t device,
                                    struct gk_err *err)
 {
-    struct gk_json *list = gk_json_new_array();
+    struct gk_buf text = {0};
+    uint32_t count = 0;
     enum gk_status status = GK_OK;
     while (status == GK_OK && session->devices[device].credit > 0 &&
            !session->devices[device].in_final) {
-        struct gk_json *body = NULL;
         struct trial *trial = NULL;
-        struct task *task = final_for(core, session, device);
-        if (task) {
-            task->reserved_session = session->id;
-            task->reserved_device = device;
-            if (session->devices[device].leases > 0) {
-                break; /* it is being emptied: a final round has its device alone */
-            }
-        } else {
-            status = next_trial(core, session, device, &task, &trial, err);
-            if (status == GK_OK && !trial && final_for(core, session, device)) {
-                continue; /* stepping the tasks brought one to its final round */
-            }
-            if (status != GK_OK || !trial) {
-                break;
-            }
+        struct task *task = NULL;
+        status = next_for(core, session, device, &task, &trial, err);
+        if (status != GK_OK || !task) {
+            break;
         }
-        status = grant(core, session, device, task, trial, &body, err);
-        if (status == GK_OK) {
-            session->devices[device].credit--;
-            if (!gk_json_push(list, body)) {
-                status = gk_fail(err, GK_NOMEM, "out of memory for leases");
-            }
-        }
+        gk_buf_puts(&text, count > 0 ? "," : "{\"leases\":[");
+        status = grant(core, session, device, task, trial, &text, err);
+        count++;
+        session->devices[device].credit--;
         if (status == GK_OK && !trial) {
             struct gk_json *event = gk_json_new_object();
             (void)(gk_json_set_int(event, "task", task->id) && /* an event may lack a member */
                    gk_json_set_int(event, "configs", (int64_t)gk_json_count(task->round)));
             status = core_event(core, task->job->id, "final_started", event, err);
         }
-        if (gk_json_count(list) >= LEASES_A_MESSAGE || gk_json_count(task->job->files) > 64) {
-            send_leases(core, session, &list);
+        if (status == GK_OK &&
+            (count >= LEASES_A_MESSAGE || gk_json_count(task->job->files) > 64)) {
+            send_leases(core, session, &text, &count);
         }
     }
     if (status == GK_OK) {
-        send_leases(core, session, &list);
+        send_leases(core, session, &text, &count);
     }
-    gk_json_free(list);
+    gk_buf_fini(&text);
     return status;
 }
 
@@ -523,16 +566,16 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
                           err);
     }
     struct task *task = lease->task;
-    int64_t id = lease->trial;
+    struct lease gone = *lease;
     lease->job->served_ns = core->now_ns;
     status = rates_clock(core, lease, -1, err);
     lease_remove(core, lease);
     if (status == GK_OK) {
         status = task_open(core, task, err);
     }
-    struct trial *trial = status == GK_OK && task->search ? task_trial(task, id) : NULL;
+    struct trial *trial = status == GK_OK && task->search ? task_trial(task, gone.trial) : NULL;
     if (trial) {
-        status = trial_recorded(core, task, trial, token, "recorded", json, 0, err);
+        status = trial_recorded(core, task, trial, &gone, "recorded", json, 0, err);
     } else if (status == GK_OK) { /* nobody asks for it any more, and nothing was stored */
         status = gk_db_lease_delete(core->db, token, err);
         core->counters.stale++;

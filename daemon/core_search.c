@@ -302,6 +302,21 @@ static void take_record(struct trial *trial, const struct gk_json *json)
     }
 }
 
+/* Which trials are out is what the leases say. */
+static void mark_leased(const struct gk_core *core, const struct task *task, struct search *search)
+{
+    for (uint32_t l = 0; l < core->lease_count; l++) {
+        const struct lease *lease = &core->leases[l];
+        for (uint32_t i = search->count; lease->task == task && !lease->is_final && i-- > 0;) {
+            if (search->trials[i].id == lease->trial && search->trials[i].state < TRIAL_RECORDED) {
+                search->trials[i].state = TRIAL_LEASED;
+                search->trials[i].token = lease->token;
+                break;
+            }
+        }
+    }
+}
+
 static enum gk_status read_trials(struct gk_core *core, struct task *task, struct search *search,
                                   struct gk_err *err)
 {
@@ -327,15 +342,12 @@ static enum gk_status read_trials(struct gk_core *core, struct task *task, struc
                        gk_json_get_string(row, "template", ""));
         trial->state = strcmp(state, "recorded") == 0 ? TRIAL_RECORDED
                        : strcmp(state, "parked") == 0 ? TRIAL_PARKED
-                       : strcmp(state, "leased") == 0 ? TRIAL_LEASED
                                                       : TRIAL_PROPOSED;
-        if (trial->state == TRIAL_LEASED && !lease_find(core, trial->token)) {
-            trial->state = TRIAL_PROPOSED;
-        }
         take_record(trial, gk_json_get(row, "record"));
         search->batches = trial->batch + 1;
     }
     gk_json_free(rows);
+    mark_leased(core, task, search);
     return status;
 }
 
@@ -534,22 +546,24 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
 /* ------------------------------------------------------------------ recording */
 
 enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
-                              int64_t token, const char *state, const struct gk_json *json,
-                              int64_t reused, struct gk_err *err)
+                              const struct lease *lease, const char *state,
+                              const struct gk_json *json, int64_t reused, struct gk_err *err)
 {
     bool parked = strcmp(state, "parked") == 0;
-    enum gk_status status =
-        gk_db_trial_record(core->db, trial->id, token, core->wall_ms, state, json, err);
+    struct gk_db_outcome outcome = {.trial = trial->id,
+                                    .task = task->id,
+                                    .token = lease ? lease->token : 0,
+                                    .worker = lease ? lease->worker : 0,
+                                    .leased_ms = lease ? (int64_t)lease->granted_ms : 0,
+                                    .reused = reused,
+                                    .wall_ms = (int64_t)core->wall_ms,
+                                    .config_id = trial->config_id,
+                                    .state = state,
+                                    .record = json};
+    enum gk_status status = gk_db_trial_done(core->db, &outcome, err);
     take_record(trial, json);
     trial->state = parked ? TRIAL_PARKED : TRIAL_RECORDED;
     double cost = reused ? 0 : trial->cost_ns;
-    if (status == GK_OK && reused) {
-        struct gk_json *changes = gk_json_new_object();
-        status = gk_json_set_int(changes, "reused", reused)
-                     ? gk_db_trial_update(core->db, trial->id, changes, err)
-                     : gk_fail(err, GK_NOMEM, "out of memory");
-        gk_json_free(changes);
-    }
     if (status == GK_OK && !parked) {
         status = rates_recorded(core, task->job, json, trial->ok, reused != 0, err);
     }
@@ -585,7 +599,7 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
         gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
                          task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
     if (status == GK_OK) {
-        status = trial_recorded(core, task, trial, 0, "recorded", gk_json_get(same, "record"),
+        status = trial_recorded(core, task, trial, NULL, "recorded", gk_json_get(same, "record"),
                                 gk_json_get_int(same, "trial", 0), err);
     } else if (status == GK_NOT_FOUND) {
         status = gk_db_kills(core->db, trial->config_id, task->arch, &kills, err);
@@ -597,7 +611,7 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
                            kills);
             json = gk_record_to_json(&record);
             gk_record_fini(&record);
-            status = json ? trial_recorded(core, task, trial, 0, "recorded", json, 0, err)
+            status = json ? trial_recorded(core, task, trial, NULL, "recorded", json, 0, err)
                           : gk_fail(err, GK_NOMEM, "out of memory");
         }
     }
@@ -625,20 +639,17 @@ static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t 
     trial->seq = search->count - 1;
     trial->batch = search->batches;
     (void)snprintf(trial->template_name, sizeof trial->template_name, "%s", tree->template_name);
-    struct gk_json *row = gk_json_new_object();
-    bool ok = gk_json_set_int(row, "job", task->job->id) &&
-              gk_json_set_int(row, "task", task->id) && gk_json_set_int(row, "seq", trial->seq) &&
-              gk_json_set_int(row, "batch", trial->batch) &&
-              gk_json_set_string(row, "template", trial->template_name) &&
-              gk_json_set_string(row, "template_hash", hash) &&
-              gk_json_set_string(row, "config", trial->config) &&
-              gk_json_set_string(row, "config_id", trial->config_id) &&
-              gk_json_set_string(row, "state", "proposed") && gk_json_set_int(row, "attempt", 0) &&
-              gk_json_set_int(row, "input_set", trial->seq % 4) &&
-              gk_json_set_int(row, "created_ms", (int64_t)core->wall_ms);
-    enum gk_status status = ok ? gk_db_trial_insert(core->db, row, &trial->id, err)
-                               : gk_fail(err, GK_NOMEM, "out of memory");
-    gk_json_free(row);
+    struct gk_db_trial row = {.job = task->job->id,
+                              .task = task->id,
+                              .seq = trial->seq,
+                              .batch = trial->batch,
+                              .input_set = trial->seq % 4,
+                              .created_ms = (int64_t)core->wall_ms,
+                              .template_name = trial->template_name,
+                              .template_hash = hash,
+                              .config = trial->config,
+                              .config_id = trial->config_id};
+    enum gk_status status = gk_db_trial_add(core->db, &row, &trial->id, err);
     return status == GK_OK ? answer_known(core, task, trial, err) : status;
 }
 

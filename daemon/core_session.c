@@ -5,22 +5,53 @@
 
 struct session *session_find(struct gk_core *core, uint64_t id)
 {
-    for (uint32_t i = 0; id != 0 && i < core->session_count; i++) {
-        if (core->sessions[i]->id == id) {
+    return id != 0 ? gk_table_get(&core->sessions_by_id, id) : NULL;
+}
+
+/* FNV-1a of the routing id. */
+static uint64_t peer_key(const struct gk_peer *peer)
+{
+    uint64_t key = 14695981039346656037u;
+    for (uint8_t i = 0; i < peer->size && i < GK_PEER_ID_MAX; i++) {
+        key = (key ^ peer->bytes[i]) * 1099511628211u;
+    }
+    return key;
+}
+
+struct session *session_of(struct gk_core *core, const struct gk_peer *peer)
+{
+    struct session *session = gk_table_get(&core->sessions_by_peer, peer_key(peer));
+    if (!session || peer_equal(&session->peer, peer)) {
+        return session;
+    }
+    for (uint32_t i = 0; i < core->session_count; i++) { /* two peers of one hash */
+        if (peer_equal(&core->sessions[i]->peer, peer)) {
             return core->sessions[i];
         }
     }
     return NULL;
 }
 
-struct session *session_of(struct gk_core *core, const struct gk_peer *peer)
+static void tables_forget(struct gk_core *core, const struct session *session)
 {
-    for (uint32_t i = 0; i < core->session_count; i++) {
-        if (peer_equal(&core->sessions[i]->peer, peer)) {
-            return core->sessions[i];
+    uint64_t key = peer_key(&session->peer);
+    (void)gk_table_remove(&core->sessions_by_id, session->id);
+    if (gk_table_get(&core->sessions_by_peer, key) != session) {
+        return;
+    }
+    (void)gk_table_remove(&core->sessions_by_peer, key);
+    for (uint32_t i = 0; i < core->session_count; i++) { /* of one hash: its turn now */
+        struct session *other = core->sessions[i];
+        if (other != session && peer_key(&other->peer) == key) {
+            (void)gk_table_put(&core->sessions_by_peer, key, other); /* a slot has become free */
         }
     }
-    return NULL;
+}
+
+static bool tables_add(struct gk_core *core, struct session *session)
+{
+    return gk_table_put(&core->sessions_by_id, session->id, session) &&
+           gk_table_put(&core->sessions_by_peer, peer_key(&session->peer), session);
 }
 
 /* why NULL: it said BYE. */
@@ -59,6 +90,7 @@ enum gk_status session_end(struct gk_core *core, struct session *session, const 
             }
         }
     }
+    tables_forget(core, session);
     for (uint32_t i = 0; i < core->session_count; i++) {
         if (core->sessions[i] == session) {
             core->sessions[i] = core->sessions[--core->session_count];
@@ -262,6 +294,9 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
     session->id = (uint64_t)core->epoch << 24 | ++core->session_next;
     session->heard_ns = core->now_ns;
     core->sessions[core->session_count++] = session;
+    if (!tables_add(core, session)) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a session");
+    }
     return welcome(core, session, message->body, err);
 }
 

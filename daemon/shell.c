@@ -224,6 +224,7 @@ static void stop(struct shell *shell)
     (void)uv_loop_close(&shell->loop);          /* no handle is left */
     gk_http_stop(shell->http);
     gk_link_destroy(shell->link);
+    gk_buf_fini(&shell->body);
     gk_core_destroy(shell->core);
     gk_blobs_destroy(shell->blobs);
     if (shell->db && shell->result == GK_OK) {

@@ -30,6 +30,7 @@ struct shell {
     uv_pipe_t input;
     bool input_open;
     struct gk_link *link;
+    struct gk_buf body; /* of the message that is sent */
     struct gk_loop_link *watch;
     struct gk_db *db;
     struct gk_blobs *blobs;

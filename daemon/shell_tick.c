@@ -115,11 +115,11 @@ static void flush(struct shell *shell)
 {
     struct gk_peer peer;
     struct gk_message message;
-    while (gk_core_take(shell->core, &peer, &message)) {
+    while (gk_core_take_text(shell->core, &peer, &message, &shell->body)) {
         struct gk_err err = {0};
         const char *name = gk_message_name(message.type);
-        enum gk_status status = gk_link_send(shell->link, &peer, &message, &err);
-        gk_message_fini(&message);
+        enum gk_status status = gk_link_send_text(shell->link, &peer, &message, shell->body.data,
+                                                  shell->body.size, &err);
         if (status == GK_OK) {
             continue;
         }
