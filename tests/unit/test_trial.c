@@ -632,6 +632,15 @@ static int press(void **state)
     return 0;
 }
 
+/* A tenth of a millisecond a launch: a sample is the fewest launches, not five milliseconds of an
+ * interpreter's microseconds. What these cases look at does not depend on the time. */
+static int press_briefly(void **state)
+{
+    int result = press(state);
+    pressed.launch_ns = 1e5;
+    return result;
+}
+
 static int release_pressure(void **state)
 {
     (void)state;
@@ -866,14 +875,15 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest on_device[] = {
-        cmocka_unit_test(right_on_device),
-        cmocka_unit_test(mistakes_on_device),
-        cmocka_unit_test(passes_on_device),
-        cmocka_unit_test(late_damage_in_passes),
+        cmocka_unit_test_setup_teardown(right_on_device, press_briefly, release_pressure),
+        cmocka_unit_test_setup_teardown(mistakes_on_device, press_briefly, release_pressure),
+        cmocka_unit_test_setup_teardown(passes_on_device, press_briefly, release_pressure),
+        cmocka_unit_test_setup_teardown(late_damage_in_passes, press_briefly, release_pressure),
         cmocka_unit_test(alignment_of_slots),
         cmocka_unit_test(floor_of_eight_bits),
         cmocka_unit_test_setup_teardown(kept_makes_room, press, release_pressure),
-        cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press, release_pressure),
+        cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press_briefly,
+                                        release_pressure),
         cmocka_unit_test_setup_teardown(slow_is_not_hung, press, release_pressure),
         cmocka_unit_test_setup_teardown(carried_data_is_found, press, release_pressure),
         cmocka_unit_test_setup_teardown(nothing_carried_no_mark, press, release_pressure),
