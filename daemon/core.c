@@ -209,6 +209,7 @@ enum gk_status gk_core_create(const struct gk_core_setup *setup, struct gk_core 
     }
     core->db = setup->db;
     core->files = setup->files;
+    core->keys = setup->keys;
     core->epoch = setup->epoch;
     core->pid = setup->pid;
     core->is_private = setup->is_private;
@@ -265,6 +266,11 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
     core->now_ns = now_ns;
     core->wall_ms = wall_ms;
     core->counters.messages++;
+    if (key_is_suspended(core, peer)) {
+        core_error(core, peer, message->seq, message->token, GK_DENIED,
+                   "key '%s' is suspended after repeated errors from this host", peer->key);
+        return GK_OK;
+    }
     if (core->disk == GK_CORE_DISK_FULL) {
         return full_message(core, peer, message, err);
     }
@@ -275,17 +281,23 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
     const char *name = gk_message_name(message->type);
     if (role_need(core, peer, GK_ROLE_WORK, name ? name : "this message", &why) != GK_OK) {
         core_error(core, peer, message->seq, message->token, GK_DENIED, "%s", why.text);
-        return GK_OK;
+        return key_erred(core, peer, why.text, err);
     }
     return session_message(core, peer, message, err);
 }
 
-void gk_core_malformed(struct gk_core *core, const struct gk_peer *peer, const struct gk_err *why)
+enum gk_status gk_core_malformed(struct gk_core *core, const struct gk_peer *peer,
+                                 const struct gk_err *why, uint64_t now_ns, struct gk_err *err)
 {
     struct session *session = session_of(core, peer);
+    core->now_ns = now_ns;
     core->counters.malformed++;
+    if (key_is_suspended(core, peer)) {
+        return GK_OK; /* it was told; answering all that it sends would be work for nothing */
+    }
     core_notice(core, GK_EVENT_MALFORMED, "%s", why->text)->worker = session ? session->worker : 0;
     core_error(core, peer, 0, 0, why->status, "%s", why->text);
+    return why->status == GK_VERSION ? GK_OK : key_erred(core, peer, why->text, err);
 }
 
 enum gk_status gk_core_peer_gone(struct gk_core *core, const struct gk_peer *peer, uint64_t now_ns,

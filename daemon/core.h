@@ -58,9 +58,20 @@ enum gk_core_disk {
     GK_CORE_DISK_FULL /* nothing is written: requests that read are answered, workers wait */
 };
 
+/* The admitted keys; all NULL where there are none. */
+struct gk_core_keys {
+    /* Reads them anew; how many are valid. On failure the old ones stay. */
+    enum gk_status (*reload)(void *context, uint32_t *valid_out, struct gk_err *err);
+    /* Whether the key of a peer may still be used; refreshes its roles. GK_DENIED. */
+    enum gk_status (*look)(void *context, struct gk_peer *peer, struct gk_err *err);
+    enum gk_status (*list)(void *context, struct gk_json **rows_out, struct gk_err *err);
+    void *context;
+};
+
 struct gk_core_setup {
     struct gk_db *db; /* borrowed */
     struct gk_core_files files;
+    struct gk_core_keys keys;
     int64_t epoch;
     uint64_t now_ns, wall_ms;
     bool is_private;
@@ -72,6 +83,9 @@ struct gk_core_setup {
 
 struct gk_core_counters {
     uint64_t forbidden; /* a role was lacking */
+    uint64_t not_owner; /* results for what another worker holds */
+    uint64_t conflicts; /* the same result again, with other content */
+    uint64_t suspended; /* keys, after repeated errors */
     uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked,
         picks;
     uint64_t expired_silent;                  /* of expired: its worker was gone */
@@ -102,7 +116,12 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, uint64_t now_ns, uint64_t wall_ms,
                                struct gk_err *err);
 /* A message that did not decode: counted and answered. */
-void gk_core_malformed(struct gk_core *core, const struct gk_peer *peer, const struct gk_err *why);
+enum gk_status gk_core_malformed(struct gk_core *core, const struct gk_peer *peer,
+                                 const struct gk_err *why, uint64_t now_ns, struct gk_err *err);
+/* Reads the admitted keys anew and ends what a revoked one had. GK_INPUT: the file is bad and the
+ * old ones stay; anything else is a failure of the store. */
+enum gk_status gk_core_reload_keys(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
+                                   uint32_t *valid_out, struct gk_err *err);
 /* A peer that cannot be sent to any more. */
 enum gk_status gk_core_peer_gone(struct gk_core *core, const struct gk_peer *peer, uint64_t now_ns,
                                  struct gk_err *err);

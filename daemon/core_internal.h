@@ -1,6 +1,6 @@
 /*
  * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
- * core_session.c workers; core_lease.c grants and results; core_search.c asks and tells;
+ * core_session.c workers; core_keys.c keys and penalties; core_lease.c grants and results; core_search.c asks and tells;
  * core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c
  * restart; core_submit.c and requests.c the verbs of clients.
  */
@@ -39,6 +39,8 @@
 #define LEASES_A_MESSAGE  8
 #define TASKS_MAX         40000 /* of one job */
 #define NOTICES_MAX       GK_CORE_NOTICES
+#define RETRY_NEWER_MS    60000 /* of a worker that is newer than this daemon */
+#define RETRY_MANY_MS     30000 /* of a worker that found SESSIONS_MAX others */
 #define RETRY_FULL_MS     5000 /* when a worker may come back to a daemon whose disk is full */
 /* Finalists: a model's times are exact; a measured trial has a few samples, so more are looked at.
  */
@@ -167,7 +169,7 @@ struct session {
     uint64_t id;
     struct gk_peer peer;
     int64_t worker;
-    char nvrtc[64];
+    char nvrtc[64], host[128], boot[64]; /* as HELLO said; cut, for comparing and messages */
     uint64_t heard_ns, sent_seq, pinged_ns;
     bool quiet;
     uint32_t device_count;
@@ -193,9 +195,21 @@ struct out {
     struct gk_buf text; /* the body as canonical text, where message.body is NULL */
 };
 
+#define PENALTIES_MAX  64 /* keys that erred lately, each from one host */
+#define PENALTY_ERRORS 5  /* within a minute: then the key is suspended */
+
+struct penalty {
+    char key[GK_KEY_NAME_MAX], host[GK_PEER_HOST_SIZE];
+    uint64_t since_ns, last_ns, suspended_ns; /* suspended until */
+    uint32_t errors;                          /* since since_ns */
+};
+
 struct gk_core {
     struct gk_db *db;
     struct gk_core_files files;
+    struct gk_core_keys keys;
+    struct penalty penalties[PENALTIES_MAX];
+    uint32_t penalty_count;
     int64_t epoch, pid;
     char version[64];
     bool is_private, stopping;
@@ -298,6 +312,18 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
 enum gk_status session_end(struct gk_core *core, struct session *session, const char *why,
                            struct gk_err *err);
 enum gk_status sessions_step(struct gk_core *core, struct gk_err *err);
+/* Ends the sessions of this key on this host, each with a REJECT. */
+enum gk_status sessions_end_of(struct gk_core *core, const struct gk_peer *peer, int64_t retry_ms,
+                               const char *text, struct gk_err *err);
+
+/* ---- core_keys.c ---- */
+/* After repeated errors a key is of no use for a while, from the host that sent them. */
+bool key_is_suspended(struct gk_core *core, const struct gk_peer *peer);
+/* Counts what no honest peer sends; the fifth in a minute suspends the key there. */
+enum gk_status key_erred(struct gk_core *core, const struct gk_peer *peer, const char *what,
+                         struct gk_err *err);
+enum gk_status request_keys(struct gk_core *core, const struct gk_json *body, struct gk_json *reply,
+                            struct gk_err *err);
 
 /* ---- core_lease.c ---- */
 struct lease *lease_find(struct gk_core *core, int64_t token);

@@ -502,27 +502,43 @@ struct gk_json *ack_body(int64_t token, int64_t pass, const char *status)
     return body;
 }
 
-static enum gk_status late_result(struct gk_core *core, struct session *session, int64_t token,
+static enum gk_status late_result(struct gk_core *core, struct session *session,
+                                  const struct lease *lease, const struct gk_message *message,
                                   int64_t pass, struct gk_err *err)
 {
-    enum gk_status status = gk_db_token_recorded(core->db, token, pass, NULL);
+    int64_t token = (int64_t)message->token;
+    struct gk_err why = {0};
+    enum gk_status status =
+        gk_db_result_look(core->db, token, pass, session->worker, message->body, &why);
     if (is_store_failure(status)) {
-        return gk_fail(err, status, "token %" PRId64, token);
+        return gk_fail(err, status, "token %" PRId64 ": %s", token, why.text);
     }
-    bool duplicate = status == GK_OK;
-    core->counters.duplicates += duplicate;
-    core->counters.stale += !duplicate;
-    struct gk_notice *notice =
-        core_notice(core, duplicate ? GK_EVENT_RESULT_DUPLICATE : GK_EVENT_RESULT_STALE,
-                    duplicate ? NULL : "its lease is over or another worker's: it changes nothing");
+    bool foreign = status == GK_DENIED || (lease && lease->worker != session->worker);
+    const char *word = foreign                 ? "not_owner"
+                       : status == GK_OK       ? "duplicate"
+                       : status == GK_CONFLICT ? "conflict"
+                                               : "stale";
+    core->counters.not_owner += foreign;
+    core->counters.conflicts += !foreign && status == GK_CONFLICT;
+    core->counters.duplicates += !foreign && status == GK_OK;
+    core->counters.stale += !foreign && status == GK_NOT_FOUND;
+    struct gk_notice *notice = core_notice(
+        core,
+        strcmp(word, "duplicate") == 0 ? GK_EVENT_RESULT_DUPLICATE
+        : foreign                      ? GK_EVENT_RESULT_NOT_OWNER
+        : status == GK_CONFLICT        ? GK_EVENT_RESULT_CONFLICT
+                                       : GK_EVENT_RESULT_STALE,
+        status == GK_OK && !foreign ? NULL : "%s",
+        status == GK_NOT_FOUND && !foreign ? "its lease is over: it changes nothing" : why.text);
     notice->worker = session->worker;
     notice->token = token;
-    struct gk_json *body = ack_body(token, pass, duplicate ? "duplicate" : "stale");
+    struct gk_json *body = ack_body(token, pass, word);
     if (body && pass > 0) {
         (void)gk_json_set_bool(body, "go_on", false); /* the worker treats a missing one as false */
     }
     core_send_session(core, session, GK_MSG_ACK, (uint64_t)token, body);
-    return GK_OK;
+    /* An honest worker sends the bytes that it spooled, about tokens that were its own. */
+    return foreign || status == GK_CONFLICT ? key_erred(core, &session->peer, word, err) : GK_OK;
 }
 
 enum gk_status lease_result(struct gk_core *core, struct session *session,
@@ -532,7 +548,7 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
     struct lease *lease = lease_find(core, token);
     core->counters.results++;
     if (!lease || lease->session != session->id) {
-        return late_result(core, session, token, pass, err);
+        return late_result(core, session, lease, message, pass, err);
     }
     if (lease->is_final) {
         return final_pass(core, session, lease, message, err);

@@ -189,6 +189,70 @@ void session_reject(struct gk_core *core, const struct gk_peer *peer, enum gk_st
     }
 }
 
+enum gk_status sessions_end_of(struct gk_core *core, const struct gk_peer *peer, int64_t retry_ms,
+                               const char *text, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < core->session_count;) {
+        struct session *session = core->sessions[i];
+        if (strcmp(session->peer.key, peer->key) != 0 ||
+            strcmp(session->peer.host, peer->host) != 0) {
+            i++;
+            continue;
+        }
+        session_reject(core, &session->peer, GK_DENIED, text, retry_ms);
+        enum gk_status status = session_end(core, session, text, err);
+        if (status != GK_OK) {
+            return status;
+        }
+    }
+    return GK_OK;
+}
+
+/* ------------------------------------------------------------------ who it is */
+
+/* A single key is one host's. Where it is from is what the connection says; what host and boot it
+ * claims tells two of them behind one address apart. */
+static bool is_elsewhere(const struct session *a, const struct session *b)
+{
+    return strcmp(a->peer.host, b->peer.host) != 0 || strcmp(a->host, b->host) != 0 ||
+           strcmp(a->boot, b->boot) != 0;
+}
+
+/* Whether this worker may have a session now. A spool belongs to the key that first came with it:
+ * who has another key cannot take over its leases by knowing its id. */
+static enum gk_status admit(struct gk_core *core, const struct session *session, const char *spool,
+                            int64_t *retry_ms, struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    const struct gk_peer *peer = &session->peer;
+    enum gk_status status = gk_db_worker_get(core->db, spool, &row, err);
+    if (status != GK_OK && status != GK_NOT_FOUND) {
+        return status;
+    }
+    int64_t worker = gk_json_get_int(row, "worker", 0);
+    char owner[GK_KEY_NAME_MAX];
+    (void)snprintf(owner, sizeof owner, "%s", gk_json_get_string(row, "key", ""));
+    gk_json_free(row);
+    if (worker != 0 && strcmp(owner, peer->key) != 0) {
+        return gk_fail(err, GK_DENIED,
+                       "this spool was another key's ('%s'); use a spool folder of your own",
+                       owner);
+    }
+    for (uint32_t i = 0; peer->key[0] && !peer->is_pool && i < core->session_count; i++) {
+        const struct session *other = core->sessions[i];
+        bool itself = other->worker == worker && strcmp(other->host, session->host) == 0 &&
+                      strcmp(other->boot, session->boot) == 0; /* with another address now */
+        if (!itself && strcmp(other->peer.key, peer->key) == 0 && is_elsewhere(other, session)) {
+            *retry_ms = HEARTBEAT_MS * (LIVENESS + 1);
+            return gk_fail(err, GK_DENIED,
+                           "key '%s' is in use on host %s (%s): a single key is one host's. Give "
+                           "each host a key, or make one with --pool",
+                           peer->key, other->host, other->peer.host);
+        }
+    }
+    return GK_OK;
+}
+
 /* GK_OK: `session` is filled. Anything else is the worker's mistake. */
 static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hello,
                                  struct session *session, struct gk_err *err)
@@ -200,10 +264,11 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
         status = gk_json_need_int(hello, "version_max", 0, 65535, &high, "HELLO", err);
     }
     if (status == GK_OK && (low > GK_WIRE_VERSION || high < GK_WIRE_VERSION_MIN)) {
-        status =
-            gk_fail(err, GK_VERSION,
-                    "the worker speaks protocol %" PRId64 " to %" PRId64 ", this daemon %d to %d",
-                    low, high, GK_WIRE_VERSION_MIN, GK_WIRE_VERSION);
+        status = gk_fail(err, GK_VERSION,
+                         "the worker speaks protocol %" PRId64 " to %" PRId64
+                         ", this daemon %d to %d: upgrade the %s",
+                         low, high, GK_WIRE_VERSION_MIN, GK_WIRE_VERSION,
+                         low > GK_WIRE_VERSION ? "daemon" : "worker");
     }
     if (status == GK_OK) {
         status = gk_json_need_string(hello, "spool_id", 128, &spool, "HELLO", err);
@@ -211,6 +276,10 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
     if (status == GK_OK) {
         (void)snprintf(session->nvrtc, sizeof session->nvrtc, "%s",
                        gk_json_get_string(hello, "nvrtc", ""));
+        (void)snprintf(session->host, sizeof session->host, "%s",
+                       gk_json_get_string(hello, "host", ""));
+        (void)snprintf(session->boot, sizeof session->boot, "%s",
+                       gk_json_get_string(hello, "boot_id", ""));
         status = read_devices(core, session, hello, err);
     }
     return status;
@@ -221,7 +290,8 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
 {
     struct gk_json *body = gk_json_new_object(), *keep = gk_json_new_array(),
                    *drop = gk_json_new_array();
-    enum gk_status status = gk_db_worker_put(core->db, hello, core->wall_ms, &session->worker, err);
+    enum gk_status status =
+        gk_db_worker_put(core->db, hello, session->peer.key, core->wall_ms, &session->worker, err);
     for (uint32_t d = 0; status == GK_OK && d < session->device_count; d++) {
         status = gk_db_device_put(core->db, session->worker, session->devices[d].json,
                                   session->nvrtc, core->wall_ms, err);
@@ -278,19 +348,33 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
         return gk_fail(err, GK_NOMEM, "out of memory for a session");
     }
     struct gk_err why = {0};
-    status =
-        core->session_count >= SESSIONS_MAX
-            ? gk_fail(&why, GK_LIMIT, "%d workers are connected, no more are served", SESSIONS_MAX)
-            : read_hello(core, message->body, session, &why);
+    int64_t retry_ms = 0;
+    session->peer = *peer;
+    status = read_hello(core, message->body, session, &why);
+    if (status == GK_VERSION &&
+        gk_json_get_int(message->body, "version_min", 0) > GK_WIRE_VERSION) {
+        retry_ms = RETRY_NEWER_MS; /* daemons are upgraded first: this one may be about to be */
+    }
+    if (status == GK_OK && core->session_count >= SESSIONS_MAX) {
+        retry_ms = RETRY_MANY_MS;
+        status =
+            gk_fail(&why, GK_LIMIT, "%d workers are connected, no more are served", SESSIONS_MAX);
+    }
+    if (status == GK_OK) {
+        status = admit(core, session, gk_json_get_string(message->body, "spool_id", ""), &retry_ms,
+                       &why);
+    }
     if (status != GK_OK) {
         for (uint32_t d = 0; d < session->device_count; d++) {
             gk_json_free(session->devices[d].json);
         }
         free(session);
-        session_reject(core, peer, status, why.text, 0);
-        return GK_OK;
+        if (is_store_failure(status)) {
+            return gk_fail(err, status, "%s", why.text);
+        }
+        session_reject(core, peer, status, why.text, retry_ms);
+        return status == GK_VERSION || retry_ms ? GK_OK : key_erred(core, peer, why.text, err);
     }
-    session->peer = *peer;
     session->id = (uint64_t)core->epoch << 24 | ++core->session_next;
     session->heard_ns = core->now_ns;
     core->sessions[core->session_count++] = session;
@@ -329,6 +413,10 @@ static enum gk_status release_message(struct gk_core *core, struct session *sess
     enum gk_status status = GK_OK;
     for (size_t i = 0; status == GK_OK && i < gk_json_count(tokens); i++) {
         struct lease *lease = lease_find(core, gk_json_int(gk_json_at(tokens, i), 0));
+        if (lease && lease->worker != session->worker) {
+            core->counters.not_owner++;
+            return key_erred(core, &session->peer, "RELEASE of another's lease", err);
+        }
         if (lease && lease->session == session->id) {
             status = lease_lost(core, lease, false, reason, err);
         }
@@ -340,6 +428,10 @@ static enum gk_status started_message(struct gk_core *core, struct session *sess
                                       const struct gk_message *message, struct gk_err *err)
 {
     struct lease *lease = lease_find(core, (int64_t)message->token);
+    if (lease && lease->worker != session->worker) {
+        core->counters.not_owner++;
+        return key_erred(core, &session->peer, "STARTED of another's lease", err);
+    }
     if (!lease || lease->session != session->id) {
         return GK_OK; /* late: the answer to its result will say so */
     }

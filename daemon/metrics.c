@@ -158,6 +158,29 @@ static void render_peers(struct gk_buf *out, const struct gk_core_counters *core
              (double)shell->send_closed);
 }
 
+static void render_door(struct gk_buf *out, const struct gk_core_counters *core,
+                        const struct gk_link_refusals *refusals)
+{
+    family(out, "gktune_auth_failures_total", "counter",
+           "Connections and messages that were refused for their key, by reason.");
+    for (int i = 0; i < GK_REFUSAL_COUNT; i++) {
+        if (i != GK_REFUSED_CROWDED) {
+            labelled(out, "gktune_auth_failures_total", "reason",
+                     gk_refusal_name((enum gk_refusal)i), (double)refusals->counts[i]);
+        }
+    }
+    labelled(out, "gktune_auth_failures_total", "reason", "role", (double)core->forbidden);
+    plain(out, "gktune_accept_pauses_total", "counter",
+          "Times that no connection was accepted for want of descriptors.",
+          (double)refusals->counts[GK_REFUSED_CROWDED]);
+    plain(out, "gktune_keys_suspended_total", "counter", "Keys that were suspended for errors.",
+          (double)core->suspended);
+    plain(out, "gktune_results_not_owner_total", "counter",
+          "Results for what another worker holds.", (double)core->not_owner);
+    plain(out, "gktune_results_conflict_total", "counter",
+          "Results that came again with other content.", (double)core->conflicts);
+}
+
 static void render_store(struct gk_buf *out, const struct gk_metrics *metrics)
 {
     const struct gk_shell_stats *shell = metrics->shell;
@@ -238,6 +261,7 @@ void gk_metrics_render(const struct gk_metrics *metrics, struct gk_buf *out)
     render_work(out, metrics->core);
     render_leases(out, metrics->core);
     render_peers(out, metrics->core, metrics->shell);
+    render_door(out, metrics->core, metrics->refusals);
     render_store(out, metrics);
     render_process(out, &metrics->own);
 }

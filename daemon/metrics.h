@@ -46,6 +46,7 @@ struct gk_metrics {
     int64_t epoch;
     const struct gk_core_counters *core;
     const struct gk_shell_stats *shell;
+    const struct gk_link_refusals *refusals;
     struct gk_log_counters log;
     struct gk_own_stats own;
     bool degraded[GK_DEGRADED_COUNT];

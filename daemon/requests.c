@@ -602,6 +602,11 @@ static enum gk_status verb_db(struct request *r, struct gk_err *err)
     return gk_fail(err, GK_INPUT, "db: action '%s'; there are check, backup and prune", action);
 }
 
+static enum gk_status verb_keys(struct request *r, struct gk_err *err)
+{
+    return request_keys(r->core, r->body, r->reply, err);
+}
+
 static enum gk_status verb_stop(struct request *r, struct gk_err *err)
 {
     r->core->stopping = true;
@@ -639,6 +644,7 @@ static const struct {
     {"workers", verb_workers, READ},
     {"db", verb_db, ADMIN},
     {"stop", verb_stop, ADMIN},
+    {"keys", verb_keys, ADMIN},
 };
 
 static enum gk_status run_verb(struct request *r, struct gk_err *err)

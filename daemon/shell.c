@@ -58,6 +58,7 @@ enum gk_status shell_make_core(struct shell *shell, const struct gk_core_counter
 {
     struct gk_core_setup setup = {.db = shell->db,
                                   .files = gk_blobs_files(shell->blobs),
+                                  .keys = gk_gate_keys(&shell->gate),
                                   .epoch = shell->epoch,
                                   .now_ns = shell_now(shell),
                                   .wall_ms = shell_wall(shell),
@@ -190,9 +191,9 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
                                &shell->http, err);
     }
     if (status == GK_OK) {
-        const struct gk_link_server server = {.endpoints = options->listen,
-                                              .endpoint_count = options->listen_count};
-        status = gk_link_serve(&server, &shell->link, err);
+        status = gk_gate_open(&shell->gate, options->state_dir, options->listen,
+                              options->listen_count, err);
+        shell->link = shell->gate.link;
     }
     if (status == GK_OK) {
         status = gk_lock_write(options->lock_fd, getpid(), gk_link_endpoint(shell->link),
@@ -223,7 +224,7 @@ static void stop(struct shell *shell)
     (void)uv_run(&shell->loop, UV_RUN_DEFAULT); /* runs the close callbacks */
     (void)uv_loop_close(&shell->loop);          /* no handle is left */
     gk_http_stop(shell->http);
-    gk_link_destroy(shell->link);
+    gk_gate_close(&shell->gate);
     gk_buf_fini(&shell->body);
     gk_core_destroy(shell->core);
     gk_blobs_destroy(shell->blobs);

@@ -118,6 +118,7 @@ static void publish(struct shell *shell)
                                  .epoch = shell->epoch,
                                  .core = &counters,
                                  .shell = &shell->stats,
+                                 .refusals = &shell->refusals,
                                  .log = gk_log_counters(shell->options->log),
                                  .disk_free_bytes = shell->free_bytes,
                                  .store_bytes = file_bytes(shell->store, ""),
@@ -174,9 +175,25 @@ void beat_ready(struct shell *shell)
 
 /* ------------------------------------------------------------------ the beat */
 
+/* At most GK_REFUSALS_KEPT lines a second, however many knock. */
+static void look_at_door(struct shell *shell)
+{
+    gk_link_refusals(shell->link, &shell->refusals);
+    for (uint32_t i = 0; i < shell->refusals.line_count; i++) {
+        gk_log_say(shell->options->log, GK_EVENT_AUTH_REFUSED, "%s", shell->refusals.lines[i]);
+    }
+    if (!gk_link_is_guarded(shell->link)) {
+        shell_end(shell, GK_INTERNAL,
+                  &(struct gk_err){.status = GK_INTERNAL,
+                                   .text = "the authentication handler has ended: nobody could "
+                                           "connect any more"});
+    }
+}
+
 void beat_look(struct shell *shell)
 {
     look_at_disk(shell);
+    look_at_door(shell);
     if (shell->result == GK_OK && shell->core && shell->http) {
         publish(shell);
     }

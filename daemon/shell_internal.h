@@ -11,6 +11,7 @@
 #include "core/loop.h"
 #include "daemon/blobs.h"
 #include "daemon/disk.h"
+#include "daemon/gate.h"
 #include "daemon/http.h"
 #include "daemon/metrics.h"
 #include "daemon/shell.h"
@@ -29,7 +30,8 @@ struct shell {
     uv_signal_t signals[SHELL_SIGNALS];
     uv_pipe_t input;
     bool input_open;
-    struct gk_link *link;
+    struct gk_gate gate;
+    struct gk_link *link; /* of the gate */
     struct gk_buf body; /* of the message that is sent */
     struct gk_loop_link *watch;
     struct gk_db *db;
@@ -55,6 +57,7 @@ struct shell {
     uint64_t watchdog_ns;
     uint32_t beats;
     struct gk_shell_stats stats;
+    struct gk_link_refusals refusals; /* as last looked at */
     uint64_t notices_lost_told, backup_wall_ms;
     enum gk_status result;
     struct gk_err why;

@@ -81,9 +81,9 @@ void tell_start(struct shell *shell)
 {
     const struct gk_shell_options *options = shell->options;
     struct gk_log *log = options->log;
-    for (uint32_t i = 0; i < options->listen_count; i++) {
+    for (uint32_t i = 0; gk_link_endpoint_at(shell->link, i); i++) {
         if (gk_log_begin(log, GK_EVENT_LISTENING)) {
-            gk_log_text(log, "endpoint", options->listen[i]);
+            gk_log_text(log, "endpoint", gk_link_endpoint_at(shell->link, i));
             gk_log_end(log);
         }
     }
@@ -124,6 +124,29 @@ void tell_level(struct shell *shell)
     gk_log_set_level(log, to);
 }
 
+/* The list of admitted keys may have changed: what a revoked one had ends in this tick. */
+static void reload_keys(struct shell *shell)
+{
+    struct gk_err err = {0};
+    uint32_t valid = 0;
+    if (!shell->gate.has_keys || !shell->core) {
+        return;
+    }
+    enum gk_status status =
+        gk_core_reload_keys(shell->core, shell_now(shell), shell_wall(shell), &valid, &err);
+    if (status != GK_OK && status != GK_INPUT) {
+        tick_store_failed(shell, status, &err);
+        return;
+    }
+    if (gk_log_begin(shell->options->log,
+                     status == GK_OK ? GK_EVENT_KEYS_RELOADED : GK_EVENT_CONFIG_REFUSED)) {
+        gk_log_int(shell->options->log, "valid", valid);
+        gk_log_text(shell->options->log, "text", status == GK_OK ? NULL : err.text);
+        gk_log_end(shell->options->log);
+    }
+    tick_finish(shell);
+}
+
 void tell_reload(struct shell *shell)
 {
     const struct gk_shell_options *options = shell->options;
@@ -151,6 +174,7 @@ void tell_reload(struct shell *shell)
         }
     }
     gk_buf_fini(&restart);
+    reload_keys(shell);
     beat_look(shell);
     beat_ready(shell);
 }

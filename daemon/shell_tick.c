@@ -251,7 +251,12 @@ void tick_on_ready(void *context)
         } else if (status == GK_DENIED) {
             continue; /* of a key that is revoked: counted by the link */
         } else if (status == GK_PROTOCOL || status == GK_VERSION) {
-            gk_core_malformed(shell->core, &peer, &err);
+            struct gk_err why = err;
+            status = gk_core_malformed(shell->core, &peer, &why, shell_now(shell), &err);
+            if (status != GK_OK) {
+                tick_store_failed(shell, status, &err);
+                break;
+            }
         } else {
             shell_end(shell, status, &err);
             return;

@@ -139,9 +139,10 @@ enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, struct gk_err *err);
 /* How often this config killed an executor on this arch (crash or timeout). */
 enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,
                            int64_t *count_out, struct gk_err *err);
-/* The trial or pass that a token has recorded; GK_NOT_FOUND. */
-enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pass,
-                                    struct gk_err *err);
+/* What a token has recorded, held against a result that came later: GK_OK: this very content;
+ * GK_CONFLICT: other content; GK_DENIED: of another worker; GK_NOT_FOUND: nothing. */
+enum gk_status gk_db_result_look(struct gk_db *db, int64_t token, int64_t pass, int64_t worker,
+                                 const struct gk_json *body, struct gk_err *err);
 enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
                                   struct gk_err *err);
 struct gk_db_lease {
@@ -173,8 +174,12 @@ enum gk_status gk_db_pick_neighbours(struct gk_db *db, const char *op, const cha
                                      struct gk_json **rows_out, struct gk_err *err);
 
 /* ---- workers, devices, bundles ---- */
-enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, uint64_t wall_ms,
-                                int64_t *worker_out, struct gk_err *err);
+/* {worker key} of this spool: the key that first came with it, absent or "" for the local socket;
+ * GK_NOT_FOUND. */
+enum gk_status gk_db_worker_get(struct gk_db *db, const char *spool, struct gk_json **worker_out,
+                                struct gk_err *err);
+enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, const char *key,
+                                uint64_t wall_ms, int64_t *worker_out, struct gk_err *err);
 enum gk_status gk_db_worker_seen(struct gk_db *db, int64_t worker, uint64_t wall_ms,
                                  const char *state, struct gk_err *err);
 enum gk_status gk_db_device_put(struct gk_db *db, int64_t worker, const struct gk_json *props,

@@ -175,20 +175,29 @@ enum gk_status gk_db_events(struct gk_db *db, int64_t job, int64_t after, struct
                    "ii", job, after);
 }
 
-enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, uint64_t wall_ms,
-                                int64_t *worker_out, struct gk_err *err)
+enum gk_status gk_db_worker_get(struct gk_db *db, const char *spool, struct gk_json **worker_out,
+                                struct gk_err *err)
+{
+    return db_row(db, err, worker_out, "SELECT worker,key FROM workers WHERE spool_id=?1", "s",
+                  spool);
+}
+
+enum gk_status gk_db_worker_put(struct gk_db *db, const struct gk_json *hello, const char *key,
+                                uint64_t wall_ms, int64_t *worker_out, struct gk_err *err)
 {
     const char *spool = gk_json_get_string(hello, "spool_id", "");
     enum gk_status status =
         db_run(db, err,
                "INSERT INTO "
-               "workers(spool_id,host,pid,build,boot_id,cores,state,first_seen_ms,last_seen_ms,job)"
-               " VALUES(?1,?2,?3,?4,?5,?6,'connected',?7,?7,?8) ON CONFLICT(spool_id) DO UPDATE SET"
+               "workers(spool_id,host,pid,build,boot_id,cores,state,first_seen_ms,last_seen_ms,job,"
+               "key)"
+               " VALUES(?1,?2,?3,?4,?5,?6,'connected',?7,?7,?8,?9)"
+               " ON CONFLICT(spool_id) DO UPDATE SET"
                " host=?2,pid=?3,build=?4,boot_id=?5,cores=?6,state='connected',last_seen_ms=?7,"
                "job=?8",
-               "sjjjjjij", spool, gk_json_get(hello, "host"), gk_json_get(hello, "pid"),
+               "sjjjjjijs", spool, gk_json_get(hello, "host"), gk_json_get(hello, "pid"),
                gk_json_get(hello, "build"), gk_json_get(hello, "boot_id"),
-               gk_json_get(hello, "cores"), (int64_t)wall_ms, gk_json_get(hello, "job"));
+               gk_json_get(hello, "cores"), (int64_t)wall_ms, gk_json_get(hello, "job"), key);
     return status == GK_OK ? db_int(db, err, worker_out,
                                     "SELECT worker FROM workers WHERE spool_id=?1", "s", spool)
                            : status;

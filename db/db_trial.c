@@ -269,19 +269,67 @@ enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *
                    "ss", config_id, arch);
 }
 
-enum gk_status gk_db_token_recorded(struct gk_db *db, int64_t token, int64_t pass,
-                                    struct gk_err *err)
+/* Whether both say the same, as canonical text; takes `b`. */
+static bool same_text(const struct gk_json *a, struct gk_json *b)
 {
-    int64_t count = 0;
+    char *left = gk_json_text(a), *right = gk_json_text(b);
+    bool same = left && right && strcmp(left, right) == 0;
+    free(left);
+    free(right);
+    gk_json_free(b);
+    return same;
+}
+
+static enum gk_status look_at_trial(struct gk_db *db, const struct gk_json *row,
+                                    const struct gk_json *record, struct gk_err *err)
+{
+    struct gk_json *samples = NULL;
+    int64_t trial = gk_json_get_int(row, "trial", 0);
     enum gk_status status =
-        pass > 0
-            ? db_int(db, err, &count, "SELECT count(*) FROM passes WHERE token=?1 AND pass=?2",
-                     "ii", token, pass)
-            : db_int(db, err, &count,
-                     "SELECT count(*) FROM trials WHERE token=?1 AND state='recorded'", "i", token);
-    if (status == GK_OK && count == 0) {
-        status = gk_fail(err, GK_NOT_FOUND, "token %" PRId64 " has recorded nothing", token);
+        db_row(db, err, &samples, "SELECT samples FROM samples WHERE trial=?1", "i", trial);
+    if (status != GK_OK && status != GK_NOT_FOUND) {
+        return status;
     }
+    const struct gk_json *sent = gk_json_get(record, "samples_ns"),
+                         *kept = gk_json_get(samples, "samples");
+    bool same = record && same_text(gk_json_get(row, "record"), slim_record(record)) &&
+                gk_json_count(sent) == gk_json_count(kept) &&
+                (gk_json_count(sent) == 0 || same_text(kept, gk_json_copy(sent)));
+    gk_json_free(samples);
+    return same ? GK_OK : gk_fail(err, GK_CONFLICT, "trial %" PRId64 " has another record", trial);
+}
+
+static enum gk_status look_at_pass(struct gk_db *db, int64_t token, int64_t pass,
+                                   const struct gk_json *body, struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    enum gk_status status = db_row(
+        db, err, &row, "SELECT samples FROM passes WHERE token=?1 AND pass=?2", "ii", token, pass);
+    if (status == GK_OK &&
+        !same_text(gk_json_get(row, "samples"), gk_json_copy(gk_json_get(body, "samples")))) {
+        status = gk_fail(err, GK_CONFLICT,
+                         "pass %" PRId64 " of token %" PRId64 " has other samples", pass, token);
+    }
+    gk_json_free(row);
+    return status;
+}
+
+enum gk_status gk_db_result_look(struct gk_db *db, int64_t token, int64_t pass, int64_t worker,
+                                 const struct gk_json *body, struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    if (pass > 0) {
+        return look_at_pass(db, token, pass, body, err);
+    }
+    enum gk_status status = db_row(
+        db, err, &row, "SELECT trial,worker,record FROM trials WHERE token=?1 AND state='recorded'",
+        "i", token);
+    if (status == GK_OK && gk_json_get_int(row, "worker", worker) != worker) {
+        status = gk_fail(err, GK_DENIED, "token %" PRId64 " was another worker's", token);
+    } else if (status == GK_OK) {
+        status = look_at_trial(db, row, gk_json_get(body, "record"), err);
+    }
+    gk_json_free(row);
     return status;
 }
 

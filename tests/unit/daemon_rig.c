@@ -58,6 +58,7 @@ void rig_start_core(struct rig *rig)
     struct gk_core_setup setup = {
         .db = rig->db,
         .files = {files_has, files_put, files_get, files_catalog, files_release, rig},
+        .keys = rig->keys,
         .epoch = rig->epoch,
         .now_ns = rig->now_ns,
         .wall_ms = rig->wall_ms,
@@ -105,6 +106,7 @@ void rig_close(struct rig *rig)
     gk_json_free(rig->bundle);
     gk_json_free(rig->reply);
     gk_json_free(rig->events);
+    gk_json_free(rig->record_seen);
     gk_json_free(rig->written);
     for (uint32_t w = 0; w < rig->worker_count; w++) {
         for (uint32_t i = 0; i < rig->workers[w].lease_count; i++) {
@@ -167,6 +169,8 @@ static void deliver(struct rig *rig, struct rig_worker *worker, struct gk_messag
             worker->acks_stored += strcmp(status, "stored") == 0;
             worker->acks_duplicate += strcmp(status, "duplicate") == 0;
             worker->acks_stale += strcmp(status, "stale") == 0;
+            worker->acks_not_owner += strcmp(status, "not_owner") == 0;
+            worker->acks_conflict += strcmp(status, "conflict") == 0;
             worker->acks_dropped += strcmp(status, "dropped") == 0;
         }
         break;
@@ -183,8 +187,12 @@ static void deliver(struct rig *rig, struct rig_worker *worker, struct gk_messag
             }
         }
         break;
-    case GK_MSG_ERROR:
     case GK_MSG_REJECT:
+        worker->rejects++;
+        worker->retry_after_ms = gk_json_get_int(message->body, "retry_after_ms", -1);
+        worker->errors++;
+        break;
+    case GK_MSG_ERROR:
         worker->errors++;
         break;
     default:
@@ -281,13 +289,14 @@ void rig_hello(struct rig *rig, struct rig_worker *worker)
         assert_true(gk_json_set_string(item, "state", "queued"));
         assert_true(gk_json_push(held, item));
     }
-    assert_true(
-        gk_json_set_int(body, "version_min", 1) && gk_json_set_int(body, "version_max", 1) &&
-        gk_json_set_string(body, "spool_id", worker->spool) &&
-        gk_json_set_string(body, "host", "h") && gk_json_set_int(body, "pid", 7) &&
-        gk_json_set_string(body, "build", "test") && gk_json_set_string(body, "boot_id", "b") &&
-        gk_json_set_int(body, "cores", 2) && gk_json_set_string(body, "nvrtc", "13.0") &&
-        gk_json_set(body, "devices", devices) && gk_json_set(body, "held", held));
+    assert_true(gk_json_set_int(body, "version_min", worker->version ? worker->version : 1) &&
+                gk_json_set_int(body, "version_max", worker->version ? worker->version : 1) &&
+                gk_json_set_string(body, "spool_id", worker->spool) &&
+                gk_json_set_string(body, "host", worker->host ? worker->host : "h") &&
+                gk_json_set_int(body, "pid", 7) && gk_json_set_string(body, "build", "test") &&
+                gk_json_set_string(body, "boot_id", worker->boot ? worker->boot : "b") &&
+                gk_json_set_int(body, "cores", 2) && gk_json_set_string(body, "nvrtc", "13.0") &&
+                gk_json_set(body, "devices", devices) && gk_json_set(body, "held", held));
     rig_send(rig, worker, GK_MSG_HELLO, 0, body);
 }
 
@@ -467,8 +476,10 @@ bool rig_answer(struct rig *rig, struct rig_worker *worker, uint32_t at)
         }
     } else {
         struct gk_json *body = gk_json_new_object();
-        assert_true(gk_json_set(body, "record",
-                                record_of(rig, worker, gk_json_get_string(lease, "config", ""))));
+        struct gk_json *record = record_of(rig, worker, gk_json_get_string(lease, "config", ""));
+        gk_json_free(rig->record_seen);
+        rig->record_seen = gk_json_copy(record);
+        assert_true(gk_json_set(body, "record", record));
         rig_send(rig, worker, GK_MSG_RESULT, token, body);
     }
     for (uint32_t i = 0; i < worker->lease_count; i++) {

@@ -20,6 +20,10 @@ struct rig_worker {
     bool go_on;            /* of the last ACK of a pass */
     int64_t dropped, kept; /* tokens in the last WELCOME */
     uint64_t cancelled, errors, acks_stored, acks_duplicate, acks_stale, acks_dropped;
+    uint64_t acks_not_owner, acks_conflict, rejects;
+    int64_t retry_after_ms;  /* of the last REJECT */
+    const char *host, *boot; /* that HELLO claims; NULL: the same as all others */
+    int64_t version;         /* that it speaks; 0: ours */
     uint64_t left_out; /* entries of rounds that later passes go without, once for each ACK */
 };
 
@@ -30,6 +34,7 @@ struct rig {
     struct gk_json *bundle;
     int64_t catalogs_out; /* given and not released */
     struct gk_core *core;
+    struct gk_core_keys keys; /* of the next core that is started */
     int64_t epoch;
     uint64_t now_ns, wall_ms, seq;
     struct gk_peer client;
@@ -51,7 +56,8 @@ struct rig {
     const char *driver; /* what devices say of it; NULL: nothing */
     uint64_t noise_state;
     uint64_t log_hash;       /* over all that a worker was given, in order of tokens */
-    struct gk_json *written; /* every message body with its type, for the schema */
+    struct gk_json *record_seen; /* of the last answer to a trial */
+    struct gk_json *written;     /* every message body with its type, for the schema */
 };
 
 /* `kernels` is relative to the source folder: "kernels", "tests/data/kernels/toy". */

@@ -343,7 +343,8 @@ static void test_result_of_another(void **state)
     thief->leases[0] = gk_json_copy(holder->leases[0]);
     thief->lease_count = 1;
     (void)rig_answer(&rig, thief, 0);
-    assert_int_equal(thief->acks_stale, 1);
+    assert_int_equal(thief->acks_not_owner, 1);
+    assert_int_equal(gk_core_counters(rig.core).not_owner, 1);
     assert_int_equal(gk_core_counters(rig.core).held_leases, held);
     while (thief->lease_count > 0) {
         rig_forget(thief, 0);
@@ -484,7 +485,7 @@ static void test_malformed(void **state)
     worker->session = session;
     assert_true(worker->errors >= 4);
     struct gk_err why = {.status = GK_PROTOCOL, .text = "rubbish"};
-    gk_core_malformed(rig.core, &rig.client, &why);
+    assert_int_equal(gk_core_malformed(rig.core, &rig.client, &why, rig.now_ns, NULL), GK_OK);
     rig_pump(&rig);
     assert_string_equal(gk_json_get_string(rig.reply, "text", ""), "rubbish");
     (void)rig_work(&rig, 1000);

@@ -160,13 +160,13 @@ static void test_bounded(void **state)
     rig_open(&rig, ":memory:", TOY);
     (void)notices(&rig, GK_EVENT_MALFORMED, &last);
     for (int i = 0; i < 1000; i++) {
-        gk_core_malformed(rig.core, &rig.client, &why);
+        (void)gk_core_malformed(rig.core, &rig.client, &why, rig.now_ns, NULL);
     }
     assert_true(gk_core_counters(rig.core).notices_lost >= 1000 - GK_CORE_NOTICES);
     assert_int_equal(gk_core_counters(rig.core).malformed, 1000);
     assert_true(notices(&rig, GK_EVENT_MALFORMED, &last) <= GK_CORE_NOTICES);
     assert_string_equal(last.text, "rubbish");
-    gk_core_malformed(rig.core, &rig.client, &why);
+    (void)gk_core_malformed(rig.core, &rig.client, &why, rig.now_ns, NULL);
     assert_int_equal(notices(&rig, GK_EVENT_MALFORMED, &last), 1);
     rig_close(&rig);
 }

@@ -52,6 +52,8 @@ static void test_histogram(void **state)
     assert_true(histogram.sum_s == bounds[0] + bounds[count - 1] * 2);
 }
 
+static const struct gk_link_refusals refusals = {.counts[GK_REFUSED_REVOKED] = 5};
+
 static void fill(struct gk_metrics *metrics, struct gk_core_counters *core,
                  struct gk_shell_stats *shell)
 {
@@ -73,6 +75,7 @@ static void fill(struct gk_metrics *metrics, struct gk_core_counters *core,
                                    .epoch = 3,
                                    .core = core,
                                    .shell = shell,
+                                   .refusals = &refusals,
                                    .disk_free_bytes = 1 << 30,
                                    .store_bytes = 4096,
                                    .backup_wall_ms = UINT64_C(1700000000000)};
@@ -94,6 +97,7 @@ static void test_page(void **state)
     assert_contains(gk_buf_text(&page), "\ngktune_results_total{verdict=\"verified\"} 7\n");
     assert_contains(gk_buf_text(&page), "\ngktune_leases_expired_total{cause=\"deadline\"} 2\n");
     assert_contains(gk_buf_text(&page), "\ngktune_workers{state=\"active\"} 3\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_auth_failures_total{reason=\"revoked\"} 5\n");
     assert_contains(gk_buf_text(&page), "\ngktune_oldest_ready_seconds{class=\"normal\"} 12.5\n");
     assert_contains(gk_buf_text(&page),
                     "\ngktune_store_commit_duration_seconds_bucket{le=\"0.0005\"} 1\n");

@@ -52,6 +52,7 @@ static const struct {
     {"finish", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"db", GK_ROLE_ADMIN},
     {"stop", GK_ROLE_ADMIN},
+    {"keys", GK_ROLE_ADMIN},
 };
 
 static void test_verbs(void **state)
@@ -109,8 +110,9 @@ static void test_messages(void **state)
     assert_int_equal(leases, 2);
     int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
     worker->peer.roles = GK_ROLE_SUBMIT | GK_ROLE_ADMIN;
-    (void)snprintf(worker->peer.key, sizeof worker->peer.key, "boss");
     for (size_t i = 0; i < GK_ARRAY_COUNT(types); i++) {
+        /* Each time another key: after five errors one would be suspended. */
+        (void)snprintf(worker->peer.key, sizeof worker->peer.key, "boss-%zu", i);
         uint64_t errors = worker->errors, forbidden = gk_core_counters(rig.core).forbidden;
         rig_send(&rig, worker, types[i], token, gk_json_new_object());
         assert_int_equal(worker->errors, errors + 1);
@@ -119,6 +121,7 @@ static void test_messages(void **state)
     assert_int_equal(worker->acks_stored + worker->acks_dropped + worker->acks_stale, 0);
     assert_int_equal(gk_core_counters(rig.core).held_leases, 2);
     worker->peer.roles = GK_ROLE_WORK;
+    worker->peer.key[0] = '\0';
     (void)rig_work(&rig, 1000);
     assert_true(worker->acks_stored > 0);
     rig_close(&rig);

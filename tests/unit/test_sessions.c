@@ -1,0 +1,356 @@
+/* Who a worker is, and what happens to one that is not who it says or does not behave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/daemon_rig.h"
+
+static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
+static const char TOY[] = "tests/data/kernels/toy";
+
+static bool never(const char *config)
+{
+    (void)config;
+    return false;
+}
+
+/* A worker that is about to say HELLO over tcp. */
+static struct rig_worker *stranger(struct rig *rig, const char *spool, const char *key,
+                                   const char *address)
+{
+    struct rig_worker *worker = &rig->workers[rig->worker_count++];
+    *worker = (struct rig_worker){
+        .spool = spool, .device = "emu:sm_80", .peer = {.size = 1, .roles = GK_ROLE_WORK}};
+    worker->peer.bytes[0] = (unsigned char)('0' + rig->worker_count);
+    (void)snprintf(worker->peer.key, sizeof worker->peer.key, "%s", key);
+    (void)snprintf(worker->peer.host, sizeof worker->peer.host, "%s", address);
+    return worker;
+}
+
+static void test_single_key(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *first = stranger(&rig, "s1", "k", "10.0.0.1");
+    first->host = "one";
+    rig_hello(&rig, first);
+    assert_true(first->session != 0);
+    /* A second worker of that host is fine: one a GPU. */
+    struct rig_worker *beside = stranger(&rig, "s2", "k", "10.0.0.1");
+    beside->host = "one";
+    rig_hello(&rig, beside);
+    assert_true(beside->session != 0);
+    /* Another host with the same key is not, whichever of the three gives it away. */
+    struct rig_worker *second = stranger(&rig, "s3", "k", "10.0.0.2");
+    second->host = "one";
+    rig_hello(&rig, second);
+    assert_int_equal(second->session, 0);
+    assert_int_equal(second->rejects, 1);
+    assert_true(second->retry_after_ms > 6000); /* longer than the first one may be silent */
+    (void)snprintf(second->peer.host, sizeof second->peer.host, "10.0.0.1");
+    second->host = "two";
+    rig_hello(&rig, second);
+    assert_int_equal(second->session, 0);
+    second->host = "one";
+    second->boot = "other";
+    rig_hello(&rig, second);
+    assert_int_equal(second->session, 0);
+    /* Nobody is cut off for ever: once the first ones are gone it may come. */
+    rig_advance(&rig, 7000);
+    rig_hello(&rig, second);
+    assert_true(second->session != 0);
+    rig_close(&rig);
+}
+
+static void test_pool_key(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    for (int i = 0; i < 3; i++) {
+        static const char *const spools[] = {"s1", "s2", "s3"}, *const hosts[] = {"10.0.0.1",
+                                                                                  "10.0.0.2",
+                                                                                  "10.0.0.3"};
+        struct rig_worker *worker = stranger(&rig, spools[i], "pool", hosts[i]);
+        worker->host = hosts[i];
+        worker->peer.is_pool = true;
+        rig_hello(&rig, worker);
+        assert_true(worker->session != 0);
+    }
+    rig_close(&rig);
+}
+
+/* It comes back with another address, as after a change of networks, before it was missed. */
+static void test_same_worker_moves(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *worker = stranger(&rig, "s1", "k", "10.0.0.1");
+    rig_hello(&rig, worker);
+    uint64_t session = worker->session;
+    assert_true(session != 0);
+    (void)snprintf(worker->peer.host, sizeof worker->peer.host, "10.0.0.9");
+    worker->peer.bytes[0] = 'z';
+    rig_hello(&rig, worker);
+    assert_int_equal(worker->rejects, 0);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 1);
+    rig_close(&rig);
+}
+
+/* Whoever learns the id of a spool cannot take over its leases with another key. */
+static void test_spool_of_another_key(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *owner = stranger(&rig, "s1", "owner", "10.0.0.1");
+    rig_hello(&rig, owner);
+    rig_ready(&rig, owner, 2);
+    (void)rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    assert_int_equal(owner->lease_count, 2);
+    struct rig_worker *thief = stranger(&rig, "s1", "thief", "10.0.0.1");
+    rig_hello(&rig, thief);
+    assert_int_equal(thief->session, 0);
+    assert_int_equal(thief->rejects, 1);
+    assert_int_equal(thief->retry_after_ms, 0);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 1);
+    assert_int_equal(gk_core_counters(rig.core).held_leases, 2);
+    (void)rig_work(&rig, 1000);
+    assert_true(owner->acks_stored > 0);
+    rig_close(&rig);
+}
+
+static void test_versions(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *newer = stranger(&rig, "s1", "k", "10.0.0.1");
+    newer->version = GK_WIRE_VERSION + 1;
+    rig_hello(&rig, newer);
+    assert_int_equal(newer->session, 0);
+    assert_int_equal(newer->retry_after_ms, 60000); /* daemons are upgraded first */
+    newer->version = 0;
+    rig_hello(&rig, newer);
+    assert_true(newer->session != 0);
+    rig_close(&rig);
+}
+
+/* ------------------------------------------------------------------ penalties */
+
+static void rubbish(struct rig *rig, struct rig_worker *worker, enum gk_status status)
+{
+    struct gk_err why = {.status = status, .text = "rubbish"};
+    assert_int_equal(gk_core_malformed(rig->core, &worker->peer, &why, rig->now_ns, NULL), GK_OK);
+    rig_pump(rig);
+}
+
+static void test_suspended(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *bad = stranger(&rig, "s1", "pool", "10.0.0.1"),
+                      *good = stranger(&rig, "s2", "pool", "10.0.0.2");
+    bad->peer.is_pool = good->peer.is_pool = true;
+    rig_hello(&rig, bad);
+    rig_hello(&rig, good);
+    for (int i = 0; i < 4; i++) {
+        rubbish(&rig, bad, GK_PROTOCOL);
+        rubbish(&rig, good, GK_VERSION); /* an honest one of another version */
+    }
+    rig_advance(&rig, 61000); /* both are silent so long that they are gone */
+    bad->session = good->session = 0;
+    rig_hello(&rig, bad);
+    rig_hello(&rig, good);
+    rubbish(&rig, bad, GK_PROTOCOL); /* the first of a new minute */
+    assert_int_equal(gk_core_counters(rig.core).suspended, 0);
+    for (int i = 0; i < 4; i++) {
+        rubbish(&rig, bad, GK_PROTOCOL);
+    }
+    assert_int_equal(gk_core_counters(rig.core).suspended, 1);
+    assert_int_equal(bad->rejects, 1);
+    assert_true(bad->retry_after_ms > 0);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 1); /* the same key on another host */
+    /* It comes back at once: refused, whatever it says. */
+    bad->session = 0;
+    rig_hello(&rig, bad);
+    assert_int_equal(bad->session, 0);
+    rubbish(&rig, bad, GK_PROTOCOL);
+    assert_int_equal(gk_core_counters(rig.core).suspended, 1);
+    rig_advance(&rig, 61000);
+    rig_hello(&rig, bad);
+    assert_true(bad->session != 0);
+    /* The local socket is never suspended: a bug in one command must not lock all others out. */
+    for (int i = 0; i < 20; i++) {
+        struct gk_err why = {.status = GK_PROTOCOL, .text = "rubbish"};
+        assert_int_equal(gk_core_malformed(rig.core, &rig.client, &why, rig.now_ns, NULL), GK_OK);
+    }
+    assert_string_equal(rig_request(&rig, "status", NULL), "OK");
+    rig_close(&rig);
+}
+
+/* Leases of others: refused, and five of them are no accident. */
+static void test_not_owner(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *owner = stranger(&rig, "s1", "owner", "10.0.0.1"),
+                      *thief = stranger(&rig, "s2", "thief", "10.0.0.2");
+    thief->device = "emu:sm_90a";
+    rig_hello(&rig, owner);
+    rig_hello(&rig, thief);
+    rig_ready(&rig, owner, 4);
+    (void)rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    assert_int_equal(owner->lease_count, 4);
+    int64_t token = gk_json_get_int(owner->leases[0], "token", 0);
+    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
+    assert_true(gk_json_push(tokens, gk_json_new_int(token)) &&
+                gk_json_set(body, "tokens", tokens) &&
+                gk_json_set_string(body, "reason", "mine now"));
+    rig_send(&rig, thief, GK_MSG_RELEASE, token, body);
+    rig_started(&rig, thief, token);
+    for (int i = 0; i < 3; i++) {
+        rig_send(&rig, thief, GK_MSG_RESULT, token, gk_json_new_object());
+    }
+    assert_int_equal(thief->acks_not_owner, 3);
+    struct gk_core_counters counters = gk_core_counters(rig.core);
+    assert_int_equal(counters.not_owner, 5);
+    assert_int_equal(counters.suspended, 1);
+    assert_int_equal(counters.held_leases, 4);
+    assert_int_equal(counters.sessions, 1);
+    rig_close(&rig);
+}
+
+/* ------------------------------------------------------------------ the same result again */
+
+static void test_conflict(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = stranger(&rig, "s1", "k", "10.0.0.1"),
+                      *other = stranger(&rig, "s2", "l", "10.0.0.2");
+    other->device = "emu:sm_90a";
+    rig_hello(&rig, worker);
+    rig_hello(&rig, other);
+    rig_ready(&rig, worker, 2);
+    (void)rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
+    rig.record_seen = NULL;
+    (void)rig_answer(&rig, worker, 0);
+    assert_int_equal(worker->acks_stored, 1);
+    assert_non_null(rig.record_seen);
+    /* Byte for byte: a resend whose ACK was lost. */
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set(body, "record", gk_json_copy(rig.record_seen)));
+    rig_send(&rig, worker, GK_MSG_RESULT, token, gk_json_copy(body));
+    assert_int_equal(worker->acks_duplicate, 1);
+    assert_int_equal(gk_core_counters(rig.core).conflicts, 0);
+    /* The same key of the result, another time: the first one stays. */
+    struct gk_json *record = gk_json_get_mutable(body, "record");
+    assert_true(gk_json_set_real(record, "time_ns", 1.5));
+    rig_send(&rig, worker, GK_MSG_RESULT, token, gk_json_copy(body));
+    assert_int_equal(worker->acks_conflict, 1);
+    assert_int_equal(gk_core_counters(rig.core).conflicts, 1);
+    /* From somebody who never had the lease it is neither. */
+    rig_send(&rig, other, GK_MSG_RESULT, token, body);
+    assert_int_equal(other->acks_not_owner, 1);
+    rig_close(&rig);
+}
+
+/* ------------------------------------------------------------------ revocation */
+
+struct door {
+    const char *revoked; /* name of a key */
+    uint8_t roles;       /* of all others */
+    bool is_broken;
+};
+
+static enum gk_status door_reload(void *context, uint32_t *valid_out, struct gk_err *err)
+{
+    const struct door *door = context;
+    *valid_out = 7;
+    return door->is_broken ? gk_fail(err, GK_IO, "keys.json: torn") : GK_OK;
+}
+
+static enum gk_status door_look(void *context, struct gk_peer *peer, struct gk_err *err)
+{
+    const struct door *door = context;
+    if (peer->key[0] && door->revoked && strcmp(peer->key, door->revoked) == 0) {
+        return gk_fail(err, GK_DENIED, "key %s was revoked: stolen", peer->key);
+    }
+    peer->roles = peer->key[0] ? door->roles : GK_ROLES_ALL;
+    return GK_OK;
+}
+
+static const char *reload(struct rig *rig)
+{
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_string(body, "action", "reload"));
+    return rig_request(rig, "keys", body);
+}
+
+static void test_revoked(void **state)
+{
+    struct rig rig;
+    struct door door = {.roles = GK_ROLE_WORK};
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.keys = (struct gk_core_keys){door_reload, door_look, NULL, &door};
+    rig_restart(&rig);
+    struct rig_worker *stolen = stranger(&rig, "s1", "stolen", "10.0.0.1"),
+                      *kept = stranger(&rig, "s2", "kept", "10.0.0.2");
+    rig_hello(&rig, stolen);
+    rig_hello(&rig, kept);
+    rig_ready(&rig, stolen, 2);
+    int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    assert_int_equal(stolen->lease_count, 2);
+    /* Nothing changed: nothing happens. */
+    assert_string_equal(reload(&rig), "OK");
+    assert_int_equal(gk_json_get_int(rig.reply, "valid", 0), 7);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 2);
+    /* A bad file keeps what was. */
+    door.is_broken = true;
+    door.revoked = "stolen";
+    assert_string_equal(reload(&rig), "INPUT");
+    assert_int_equal(gk_core_counters(rig.core).sessions, 2);
+    door.is_broken = false;
+    assert_string_equal(reload(&rig), "OK");
+    assert_int_equal(stolen->rejects, 1);
+    assert_int_equal(stolen->retry_after_ms, 0);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 1);
+    assert_int_equal(gk_core_counters(rig.core).held_leases, 0);
+    /* Its leases are free at once, and cost the configs nothing. */
+    rig_ready(&rig, kept, 2);
+    assert_int_equal(kept->lease_count, 2);
+    assert_int_equal(gk_json_get_int(kept->leases[0], "attempt", -1), 0);
+    (void)rig_work(&rig, 1000);
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    /* A key that keeps its place in the list and loses the role. */
+    door.roles = GK_ROLE_SUBMIT;
+    assert_string_equal(reload(&rig), "OK");
+    assert_int_equal(kept->rejects, 1);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 0);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_single_key),        cmocka_unit_test(test_pool_key),
+        cmocka_unit_test(test_same_worker_moves), cmocka_unit_test(test_spool_of_another_key),
+        cmocka_unit_test(test_versions),          cmocka_unit_test(test_suspended),
+        cmocka_unit_test(test_not_owner),         cmocka_unit_test(test_conflict),
+        cmocka_unit_test(test_revoked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
