@@ -1,6 +1,6 @@
 /*
  * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
- * core_session.c workers; core_keys.c keys; core_lease.c grants and results; core_search.c asks and tells;
+ * core_session.c workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells;
  * core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c
  * restart; core_submit.c and requests.c the verbs of clients.
  */

@@ -47,7 +47,7 @@
     X(LEASE_LOST, lease_lost, WARN)      /* ended without a result; text says why */               \
     X(TRIAL_KILLED, trial_killed, WARN)  /* it took its executor with it */                        \
     X(TRIAL_PARKED, trial_parked, ERROR) /* its attempts are used up */                            \
-    X(KEY_SUSPENDED, key_suspended, WARN)       /* after repeated errors, for a minute */            \
+    X(KEY_SUSPENDED, key_suspended, WARN)       /* after repeated errors, for a minute */          \
     X(RESULT_NOT_OWNER, result_not_owner, WARN) /* for what another worker holds */                \
     X(RESULT_CONFLICT, result_conflict, ERROR)  /* came again, with other content */               \
     X(RESULT_STALE, result_stale, WARN)                                                            \
