@@ -113,14 +113,11 @@ static enum gk_status read_size(const char *text, uint64_t least, uint64_t most,
 
 static enum gk_status check_endpoint(const char *endpoint, const char *where, struct gk_err *err)
 {
-    if (strncmp(endpoint, "tcp://", 6) == 0) {
-        return gk_fail(err, GK_UNSUPPORTED,
-                       "%s: %s: tcp needs keys (CURVE), which this version does not have yet; "
-                       "without them anybody could send kernels. Use ipc:///path",
+    const char *port = strrchr(endpoint, ':');
+    bool tcp = strncmp(endpoint, "tcp://", 6) == 0 && port > endpoint + 6 && port[1] != '\0';
+    if (!tcp && strncmp(endpoint, "ipc:///", 7) != 0) {
+        return gk_fail(err, GK_USAGE, "%s: '%s': ipc:///absolute/path or tcp://host:port is needed",
                        where, endpoint);
-    }
-    if (strncmp(endpoint, "ipc:///", 7) != 0) {
-        return gk_fail(err, GK_USAGE, "%s: '%s': ipc:///absolute/path is needed", where, endpoint);
     }
     return GK_OK;
 }

@@ -78,7 +78,7 @@ static void test_all_mistakes(void **state)
 {
     static const char *const parts[] = {
         ":2: unknown member 'htpp'; known are state, listen, http",
-        ":3: listen: 'ipc://relative': ipc:///absolute/path is needed",
+        ":3: listen: 'ipc://relative': ipc:///absolute/path or tcp://host:port is needed",
         ":4: disk_low: '64' has no unit",
         ":5: disk_resume: '1.5GiB' is no size",
         ":6: ballast: 7 is no text",
