@@ -185,6 +185,16 @@ void gk_real_text_slowly(double value, char text_out[32])
     }
 }
 
+void gk_json_put_real(struct gk_buf *buf, double value)
+{
+    char number[32];
+    gk_real_text(value, number);
+    gk_buf_puts(buf, number);
+    if (!strpbrk(number, ".e")) {
+        gk_buf_puts(buf, ".0");
+    }
+}
+
 static void write_int(struct gk_buf *buf, int64_t value)
 {
     char text[24];
@@ -334,7 +344,6 @@ static enum gk_status write_object(struct writer *w, const struct gk_json *json,
 static enum gk_status write_value(struct writer *w, const struct gk_json *json, int depth)
 {
     enum gk_json_type type = gk_json_type(json);
-    char number[32];
     switch (type) {
     case GK_JSON_NULL:
         gk_buf_puts(w->buf, "null");
@@ -346,11 +355,7 @@ static enum gk_status write_value(struct writer *w, const struct gk_json *json, 
         write_int(w->buf, gk_json_int(json, 0));
         break;
     case GK_JSON_REAL:
-        gk_real_text(gk_json_real(json, 0), number);
-        gk_buf_puts(w->buf, number);
-        if (!strpbrk(number, ".e")) {
-            gk_buf_puts(w->buf, ".0");
-        }
+        gk_json_put_real(w->buf, gk_json_real(json, 0));
         break;
     case GK_JSON_STRING:
         gk_json_put_string(w->buf, gk_json_string(json, ""));

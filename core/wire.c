@@ -226,18 +226,13 @@ enum gk_status gk_wire_open(const void *header_bytes, size_t header_size, const 
     return GK_OK;
 }
 
-enum gk_status gk_wire_decode(const void *header, size_t header_size, const void *body,
-                              size_t body_size, struct gk_message *message_out, struct gk_err *err)
+enum gk_status gk_wire_parse_body(struct gk_message *message, const void *body, size_t body_size,
+                                  struct gk_err *err)
 {
-    struct gk_message message = {0};
-    enum gk_status status = gk_wire_open(header, header_size, body, body_size, &message, err);
-    if (status != GK_OK) {
-        return status;
-    }
-    const char *name = gk_message_name(message.type);
     char origin[48]; /* "message " and the longest name */
-    (void)snprintf(origin, sizeof origin, "message %s", name);
-    status = gk_json_parse(body, body_size, origin, &message.body, err);
+    struct gk_json *json = NULL;
+    (void)snprintf(origin, sizeof origin, "message %s", gk_message_name(message->type));
+    enum gk_status status = gk_json_parse(body, body_size, origin, &json, err);
     if (status == GK_NOMEM) {
         return status;
     }
@@ -247,12 +242,26 @@ enum gk_status gk_wire_decode(const void *header, size_t header_size, const void
         }
         return GK_PROTOCOL;
     }
-    if (!gk_json_is(message.body, GK_JSON_OBJECT)) {
+    if (!gk_json_is(json, GK_JSON_OBJECT)) {
         status = gk_fail(err, GK_PROTOCOL, "%s: the body is %s, an object is needed", origin,
-                         gk_json_type_name(gk_json_type(message.body)));
-        gk_message_fini(&message);
+                         gk_json_type_name(gk_json_type(json)));
+        gk_json_free(json);
         return status;
     }
-    *message_out = message;
+    message->body = json;
     return GK_OK;
+}
+
+enum gk_status gk_wire_decode(const void *header, size_t header_size, const void *body,
+                              size_t body_size, struct gk_message *message_out, struct gk_err *err)
+{
+    struct gk_message message = {0};
+    enum gk_status status = gk_wire_open(header, header_size, body, body_size, &message, err);
+    if (status == GK_OK) {
+        status = gk_wire_parse_body(&message, body, body_size, err);
+    }
+    if (status == GK_OK) {
+        *message_out = message;
+    }
+    return status;
 }

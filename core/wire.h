@@ -67,6 +67,9 @@ enum gk_status gk_wire_seal(const struct gk_message *message,
                             size_t body_size, struct gk_err *err);
 enum gk_status gk_wire_open(const void *header, size_t header_size, const void *body,
                             size_t body_size, struct gk_message *message_out, struct gk_err *err);
+/* Parses the body of an opened message into message->body. */
+enum gk_status gk_wire_parse_body(struct gk_message *message, const void *body, size_t body_size,
+                                  struct gk_err *err);
 uint32_t gk_crc32c(uint32_t crc, const void *bytes, size_t size);
 /* The same number without the processor's instruction: the tests compare the two. */
 uint32_t gk_crc32c_by_table(uint32_t crc, const void *bytes, size_t size);

@@ -145,6 +145,17 @@ enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, s
     return status;
 }
 
+enum gk_status core_event_text(struct gk_core *core, int64_t job, const char *kind,
+                               const struct gk_buf *text, struct gk_err *err)
+{
+    int64_t event = 0;
+    enum gk_status status = gk_buf_status(text, err);
+    core->new_events = true;
+    return status == GK_OK ? gk_db_event_put(core->db, job, core->wall_ms, kind, gk_buf_text(text),
+                                             &event, err)
+                           : status;
+}
+
 static void queue_pop(struct gk_core *core, struct out *out)
 {
     *out = core->queue[core->queue_head];
@@ -250,6 +261,8 @@ void gk_core_destroy(struct gk_core *core)
     gk_table_fini(&core->sessions_by_id);
     gk_table_fini(&core->sessions_by_peer);
     gk_table_fini(&core->lease_places);
+    gk_told_fini(&core->told);
+    gk_buf_fini(&core->event_text);
     free(core->sessions);
     free(core->jobs);
     free(core->leases);
@@ -284,6 +297,34 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
         return key_erred(core, peer, why.text, err);
     }
     return session_message(core, peer, message, err);
+}
+
+enum gk_status gk_core_message_text(struct gk_core *core, const struct gk_peer *peer,
+                                    const struct gk_message *message, const char *body, size_t size,
+                                    uint64_t now_ns, uint64_t wall_ms, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    core->now_ns = now_ns;
+    core->wall_ms = wall_ms;
+    bool may = message->type == GK_MSG_RESULT && core->disk != GK_CORE_DISK_FULL &&
+               !key_is_suspended(core, peer);
+    struct session *session = may ? session_hears(core, peer, message) : NULL;
+    if (session && lease_result_text(core, session, message, body, size, &status, err)) {
+        core->counters.messages++;
+        return status;
+    }
+    struct gk_message parsed = *message;
+    struct gk_err why = {0};
+    status = gk_wire_parse_body(&parsed, body, size, &why);
+    if (status == GK_NOMEM) {
+        return gk_fail(err, status, "%s", why.text);
+    }
+    if (status != GK_OK) {
+        return gk_core_malformed(core, peer, &why, now_ns, err);
+    }
+    status = gk_core_message(core, peer, &parsed, now_ns, wall_ms, err);
+    gk_message_fini(&parsed);
+    return status;
 }
 
 enum gk_status gk_core_malformed(struct gk_core *core, const struct gk_peer *peer,

@@ -115,6 +115,11 @@ void gk_core_destroy(struct gk_core *core);
 enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, uint64_t now_ns, uint64_t wall_ms,
                                struct gk_err *err);
+/* The same with the body as text (body[size] is a NUL; message->body is not looked at): what comes
+ * most often is read where it lies. A body that does not parse is GK_OK, counted and answered. */
+enum gk_status gk_core_message_text(struct gk_core *core, const struct gk_peer *peer,
+                                    const struct gk_message *message, const char *body, size_t size,
+                                    uint64_t now_ns, uint64_t wall_ms, struct gk_err *err);
 /* A message that did not decode: counted and answered. */
 enum gk_status gk_core_malformed(struct gk_core *core, const struct gk_peer *peer,
                                  const struct gk_err *why, uint64_t now_ns, struct gk_err *err);

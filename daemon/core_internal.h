@@ -13,6 +13,7 @@
 
 #include "core/record.h"
 #include "core/table.h"
+#include "core/told.h"
 #include "daemon/core.h"
 #include "search/judge.h"
 #include "search/strategy.h"
@@ -226,6 +227,8 @@ struct gk_core {
     struct lease *leases;
     uint32_t lease_count, lease_capacity;
     struct gk_table lease_places; /* by token: place + 1 */
+    struct gk_told told;          /* the record at hand: kept for its memory */
+    struct gk_buf event_text;     /* the event at hand, as well */
     struct watcher watchers[WATCHERS_MAX];
     uint32_t watcher_count;
     bool new_events;
@@ -255,6 +258,9 @@ void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply
 /* Appends an event to the job's log; takes the body (may be NULL). */
 enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, struct gk_json *body,
                           struct gk_err *err);
+/* The same with the body as canonical text, which stays the caller's. */
+enum gk_status core_event_text(struct gk_core *core, int64_t job, const char *kind,
+                               const struct gk_buf *text, struct gk_err *err);
 bool peer_equal(const struct gk_peer *a, const struct gk_peer *b);
 /* GK_DENIED, counted, unless the peer has one of `roles`. what: a verb or a message. */
 enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8_t roles,
@@ -309,6 +315,9 @@ struct session *session_of(struct gk_core *core, const struct gk_peer *peer);
 enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
 /* why: it was not the worker that said so; NULL: it said BYE. */
+/* The session of a message of a peer that has it; NULL. Its word counts as a heartbeat. */
+struct session *session_hears(struct gk_core *core, const struct gk_peer *peer,
+                              const struct gk_message *message);
 enum gk_status session_end(struct gk_core *core, struct session *session, const char *why,
                            struct gk_err *err);
 enum gk_status sessions_step(struct gk_core *core, struct gk_err *err);
@@ -339,6 +348,10 @@ enum gk_status leases_step(struct gk_core *core, struct gk_err *err); /* expiry 
 enum gk_status leases_grant(struct gk_core *core, struct gk_err *err);
 enum gk_status lease_result(struct gk_core *core, struct session *session,
                             const struct gk_message *message, struct gk_err *err);
+/* A trial's RESULT read from its text. False: nothing was done, parse it and take the way above. */
+bool lease_result_text(struct gk_core *core, struct session *session,
+                       const struct gk_message *message, const char *body, size_t size,
+                       enum gk_status *status_out, struct gk_err *err);
 struct gk_json *ack_body(int64_t token, int64_t pass, const char *status);
 
 /* ---- core_search.c ---- */
@@ -352,6 +365,10 @@ struct trial *task_proposed(struct task *task); /* the next one to lease; NULL *
 enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
                               const struct lease *lease, const char *state,
                               const struct gk_json *json, int64_t reused, struct gk_err *err);
+/* The same with what core->told holds. */
+enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial *trial,
+                          const struct lease *lease, const char *state, int64_t reused,
+                          struct gk_err *err);
 uint64_t record_rank(const struct gk_record *record);
 
 /* ---- core_final.c ---- */
@@ -374,7 +391,7 @@ void rates_granted(const struct gk_core *core, struct job *job, int64_t worker, 
 enum gk_status rates_clock(struct gk_core *core, const struct lease *lease, double gpu_ns,
                            struct gk_err *err);
 enum gk_status rates_recorded(struct gk_core *core, const struct job *job,
-                              const struct gk_json *record, bool ok, bool reused,
+                              const struct gk_record *record, bool ok, bool reused,
                               struct gk_err *err);
 /* {verified failed duplicates cold warm search_s final_s verified_per_s? gpu_busy? ...};
  * GK_NOT_FOUND when nothing was counted. */

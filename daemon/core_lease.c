@@ -205,11 +205,10 @@ static bool put_lease(struct gk_buf *text, const struct lease *lease, const stru
                       bool modelled, const struct gk_json *configs)
 {
     const struct task *task = lease->task;
-    char number[32];
     gk_buf_printf(text, "{\"attempt\":%" PRId64, lease->attempt);
     if (trial && task->search->best_ns > 0) {
-        gk_real_text(task->search->best_ns, number);
-        gk_buf_printf(text, ",\"best_ns\":%s%s", number, strpbrk(number, ".e") ? "" : ".0");
+        gk_buf_puts(text, ",\"best_ns\":");
+        gk_json_put_real(text, task->search->best_ns);
     } else if (!trial) {
         gk_buf_printf(text, ",\"budget_s\":%" PRId64, final_budget_s(task->job));
     }
@@ -541,6 +540,61 @@ static enum gk_status late_result(struct gk_core *core, struct session *session,
     return foreign || status == GK_CONFLICT ? key_erred(core, &session->peer, word, err) : GK_OK;
 }
 
+static void send_ack(struct gk_core *core, struct session *session, int64_t token,
+                     const char *status)
+{
+    struct gk_buf text = {0};
+    gk_buf_printf(&text, "{\"results\":[{\"status\":\"%s\",\"token\":%" PRId64 "}]}", status, token);
+    core_send_text(core, &session->peer, GK_MSG_ACK, session->id, (uint64_t)token, &text);
+}
+
+/* What a kill and its counts leave behind, whatever becomes of the trial. */
+static void note_record(struct gk_core *core, const struct lease *lease,
+                        const struct gk_record *record)
+{
+    count_record(core, record);
+    if (record->failure == GK_FAILURE_CRASH || record->failure == GK_FAILURE_TIMEOUT ||
+        record->failure == GK_FAILURE_COMPILE_CRASH) {
+        struct gk_notice *notice =
+            core_notice(core, GK_EVENT_TRIAL_KILLED, "%s", record->message ? record->message : "");
+        notice_lease(notice, lease);
+        notice_name(notice, gk_failure_name(record->failure));
+    }
+}
+
+/* The lease's trial ends with core->told. */
+static enum gk_status result_told(struct gk_core *core, struct session *session,
+                                  struct lease *lease, struct gk_err *err)
+{
+    const struct gk_record *record = &core->told.record;
+    struct lease gone = *lease;
+    note_record(core, lease, record);
+    if (record->failure == GK_FAILURE_INFRA) {
+        send_ack(core, session, gone.token, "stored");
+        return lease_lost(core, lease, true,
+                          record->message ? record->message : "the worker's infrastructure failed",
+                          err);
+    }
+    lease->job->served_ns = core->now_ns;
+    enum gk_status status = rates_clock(core, lease, -1, err);
+    lease_remove(core, lease);
+    if (status == GK_OK) {
+        status = task_open(core, gone.task, err);
+    }
+    struct trial *trial =
+        status == GK_OK && gone.task->search ? task_trial(gone.task, gone.trial) : NULL;
+    if (trial) {
+        status = trial_told(core, gone.task, trial, &gone, "recorded", 0, err);
+    } else if (status == GK_OK) { /* nobody asks for it any more, and nothing was stored */
+        status = gk_db_lease_delete(core->db, gone.token, err);
+        core->counters.stale++;
+    }
+    if (status == GK_OK) {
+        send_ack(core, session, gone.token, trial ? "stored" : "stale");
+    }
+    return status;
+}
+
 enum gk_status lease_result(struct gk_core *core, struct session *session,
                             const struct gk_message *message, struct gk_err *err)
 {
@@ -554,51 +608,29 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
         return final_pass(core, session, lease, message, err);
     }
     struct gk_err why = {0};
-    struct gk_record record;
-    const struct gk_json *json = gk_json_get(message->body, "record");
-    enum gk_status status = gk_record_from_json(json, &record, &why);
+    enum gk_status status =
+        gk_told_from_json(gk_json_get(message->body, "record"), &core->told, &why);
     if (status != GK_OK) {
         /* Kept for ever by the worker unless it is acknowledged; the lease has failed. */
         core->counters.malformed++;
         core_error(core, &session->peer, message->seq, message->token, GK_PROTOCOL, "RESULT: %s",
                    why.text);
-        core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "dropped"));
+        send_ack(core, session, token, "dropped");
         return lease_lost(core, lease, true, "its record was malformed", err);
     }
-    bool infra = record.failure == GK_FAILURE_INFRA;
-    count_record(core, &record);
-    if (record.failure == GK_FAILURE_CRASH || record.failure == GK_FAILURE_TIMEOUT ||
-        record.failure == GK_FAILURE_COMPILE_CRASH) {
-        struct gk_notice *notice =
-            core_notice(core, GK_EVENT_TRIAL_KILLED, "%s", record.message ? record.message : "");
-        notice_lease(notice, lease);
-        notice_name(notice, gk_failure_name(record.failure));
+    return result_told(core, session, lease, err);
+}
+
+bool lease_result_text(struct gk_core *core, struct session *session,
+                       const struct gk_message *message, const char *body, size_t size,
+                       enum gk_status *status_out, struct gk_err *err)
+{
+    struct lease *lease = lease_find(core, (int64_t)message->token);
+    if (!lease || lease->session != session->id || lease->is_final ||
+        !gk_told_from_body(body, size, &core->told)) {
+        return false;
     }
-    gk_record_fini(&record);
-    if (infra) {
-        core_send_session(core, session, GK_MSG_ACK, message->token, ack_body(token, 0, "stored"));
-        return lease_lost(core, lease, true,
-                          gk_json_get_string(json, "message", "the worker's infrastructure failed"),
-                          err);
-    }
-    struct task *task = lease->task;
-    struct lease gone = *lease;
-    lease->job->served_ns = core->now_ns;
-    status = rates_clock(core, lease, -1, err);
-    lease_remove(core, lease);
-    if (status == GK_OK) {
-        status = task_open(core, task, err);
-    }
-    struct trial *trial = status == GK_OK && task->search ? task_trial(task, gone.trial) : NULL;
-    if (trial) {
-        status = trial_recorded(core, task, trial, &gone, "recorded", json, 0, err);
-    } else if (status == GK_OK) { /* nobody asks for it any more, and nothing was stored */
-        status = gk_db_lease_delete(core->db, token, err);
-        core->counters.stale++;
-    }
-    if (status == GK_OK) {
-        core_send_session(core, session, GK_MSG_ACK, message->token,
-                          ack_body(token, 0, trial ? "stored" : "stale"));
-    }
-    return status;
+    core->counters.results++;
+    *status_out = result_told(core, session, lease, err);
+    return true;
 }

@@ -57,20 +57,19 @@ enum gk_status rates_clock(struct gk_core *core, const struct lease *lease, doub
 }
 
 enum gk_status rates_recorded(struct gk_core *core, const struct job *job,
-                              const struct gk_json *record, bool ok, bool reused,
+                              const struct gk_record *record, bool ok, bool reused,
                               struct gk_err *err)
 {
     struct gk_db_rates delta = {0};
-    double verify = gk_json_get_real(record, "gpu_verify_ns", -1),
-           measure = gk_json_get_real(record, "gpu_measure_ns", -1);
+    double verify = record->gpu_verify_ns, measure = record->gpu_measure_ns;
     if (reused) {
         delta.duplicates = 1;
         return gk_db_rates_add(core->db, job->id, &delta, err);
     }
     delta.verified = ok;
     delta.failed = !ok;
-    delta.warm = gk_json_get_bool(record, "compile_cached", false);
-    delta.cold = !delta.warm && gk_json_get_real(record, "compile_ns", 0) > 0;
+    delta.warm = record->compile_cached;
+    delta.cold = !delta.warm && record->compile_ns > 0;
     delta.told = verify >= 0 || measure >= 0;
     delta.gpu_verify_ns = verify > 0 ? verify : 0;
     delta.gpu_measure_ns = measure > 0 ? measure : 0;

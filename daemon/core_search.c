@@ -1,5 +1,6 @@
 /* The search of one task: its space and strategy, rebuilt from the store when needed; asks and
  * tells. */
+#include <math.h>
 #include <stdio.h>
 
 #include "daemon/core_internal.h"
@@ -286,16 +287,21 @@ static struct trial *push_trial(struct search *search)
     return &search->trials[search->count++];
 }
 
+static void take_told(struct trial *trial, const struct gk_record *record)
+{
+    trial->failure = record->failure;
+    trial->ok = record->failure == GK_FAILURE_NONE && record->stage == GK_STAGE_DONE;
+    trial->time_ns = record->time_ns;
+    trial->sample_count = record->sample_count;
+    trial->cost_ns = record->compile_ns + record->verify_ns + record->measure_ns;
+    trial->resource_rank = record_rank(record);
+}
+
 static void take_record(struct trial *trial, const struct gk_json *json)
 {
     struct gk_record record;
     if (json && gk_record_from_json(json, &record, NULL) == GK_OK) {
-        trial->failure = record.failure;
-        trial->ok = record.failure == GK_FAILURE_NONE && record.stage == GK_STAGE_DONE;
-        trial->time_ns = record.time_ns;
-        trial->sample_count = record.sample_count;
-        trial->cost_ns = record.compile_ns + record.verify_ns + record.measure_ns;
-        trial->resource_rank = record_rank(&record);
+        take_told(trial, &record);
         gk_record_fini(&record);
     } else {
         trial->ok = false;
@@ -545,27 +551,75 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
 
 /* ------------------------------------------------------------------ recording */
 
-enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
-                              const struct lease *lease, const char *state,
-                              const struct gk_json *json, int64_t reused, struct gk_err *err)
+static const char *text_or_null(const struct gk_buf *buf)
+{
+    return buf->size > 0 ? gk_buf_text(buf) : NULL;
+}
+
+static enum gk_status store_told(struct gk_core *core, const struct task *task,
+                                 const struct trial *trial, const struct lease *lease,
+                                 const char *state, int64_t reused, struct gk_err *err)
+{
+    const struct gk_told *told = &core->told;
+    const struct gk_record *record = &told->record;
+    char code_id[GK_HASH_TEXT_SIZE];
+    gk_hash_hex(&record->code_id, code_id);
+    struct gk_db_outcome outcome = {
+        .trial = trial->id,
+        .task = task->id,
+        .token = lease ? lease->token : 0,
+        .worker = lease ? lease->worker : 0,
+        .leased_ms = lease ? (int64_t)lease->granted_ms : 0,
+        .reused = reused,
+        .wall_ms = (int64_t)core->wall_ms,
+        .config_id = trial->config_id,
+        .state = state,
+        .stage = gk_stage_name(record->stage),
+        .failure = gk_failure_name(record->failure),
+        .message = record->message,
+        .code_id = gk_hash_is_zero(&record->code_id) ? NULL : code_id,
+        .time_ns = record->failure == GK_FAILURE_NONE ? record->time_ns : (double)NAN,
+        .cost_ns = record->compile_ns + record->verify_ns + record->measure_ns,
+        .record = gk_buf_text(&told->kept),
+        .samples = text_or_null(&told->samples),
+        .environment = text_or_null(&told->environment)};
+    return gk_db_trial_done(core->db, &outcome, err);
+}
+
+/* The event "recorded" of a trial. */
+static enum gk_status log_told(struct gk_core *core, const struct task *task,
+                               const struct trial *trial, const char *state, int64_t reused,
+                               struct gk_err *err)
+{
+    struct gk_buf *text = &core->event_text;
+    gk_buf_reset(text);
+    gk_buf_printf(text, "{\"failure\":\"%s\",\"ok\":%s", gk_failure_name(trial->failure),
+                  trial->ok ? "true" : "false");
+    if (reused) {
+        gk_buf_printf(text, ",\"reused\":%" PRId64, reused);
+    }
+    gk_buf_printf(text,
+                  ",\"seq\":%" PRIu32 ",\"stage\":\"%s\",\"state\":\"%s\",\"task\":%" PRId64,
+                  trial->seq, gk_stage_name(core->told.record.stage), state, task->id);
+    if (trial->ok) {
+        gk_buf_puts(text, ",\"time_ns\":");
+        gk_json_put_real(text, trial->time_ns);
+    }
+    gk_buf_printf(text, ",\"trial\":%" PRId64 "}", trial->id);
+    return core_event_text(core, task->job->id, "recorded", text, err);
+}
+
+enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial *trial,
+                          const struct lease *lease, const char *state, int64_t reused,
+                          struct gk_err *err)
 {
     bool parked = strcmp(state, "parked") == 0;
-    struct gk_db_outcome outcome = {.trial = trial->id,
-                                    .task = task->id,
-                                    .token = lease ? lease->token : 0,
-                                    .worker = lease ? lease->worker : 0,
-                                    .leased_ms = lease ? (int64_t)lease->granted_ms : 0,
-                                    .reused = reused,
-                                    .wall_ms = (int64_t)core->wall_ms,
-                                    .config_id = trial->config_id,
-                                    .state = state,
-                                    .record = json};
-    enum gk_status status = gk_db_trial_done(core->db, &outcome, err);
-    take_record(trial, json);
+    enum gk_status status = store_told(core, task, trial, lease, state, reused, err);
+    take_told(trial, &core->told.record);
     trial->state = parked ? TRIAL_PARKED : TRIAL_RECORDED;
     double cost = reused ? 0 : trial->cost_ns;
     if (status == GK_OK && !parked) {
-        status = rates_recorded(core, task->job, json, trial->ok, reused != 0, err);
+        status = rates_recorded(core, task->job, &core->told.record, trial->ok, reused != 0, err);
     }
     if (status == GK_OK && !parked) {
         status = gk_db_count(core->db, task->job->id, task->id, 1, !trial->ok, cost, err);
@@ -573,19 +627,15 @@ enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct tr
         task->failed += !trial->ok;
         task->spent_ns += cost;
     }
-    if (status != GK_OK) {
-        return status;
-    }
-    struct gk_json *body = gk_json_new_object();
-    (void)(gk_json_set_int(body, "task", task->id) &&
-           gk_json_set_int(body, "trial", trial->id) && /* may lack a member */
-           gk_json_set_int(body, "seq", trial->seq) && gk_json_set_bool(body, "ok", trial->ok) &&
-           gk_json_set_string(body, "state", state) &&
-           gk_json_set_string(body, "stage", gk_json_get_string(json, "stage", "")) &&
-           gk_json_set_string(body, "failure", gk_failure_name(trial->failure)) &&
-           (!trial->ok || gk_json_set_real(body, "time_ns", trial->time_ns)) &&
-           (!reused || gk_json_set_int(body, "reused", reused)));
-    return core_event(core, task->job->id, "recorded", body, err);
+    return status == GK_OK ? log_told(core, task, trial, state, reused, err) : status;
+}
+
+enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
+                              const struct lease *lease, const char *state,
+                              const struct gk_json *json, int64_t reused, struct gk_err *err)
+{
+    enum gk_status status = gk_told_from_json(json, &core->told, err);
+    return status == GK_OK ? trial_told(core, task, trial, lease, state, reused, err) : status;
 }
 
 /* A trial of the same identity in this store answers; a config that kills executors is not run

@@ -32,6 +32,17 @@ struct session *session_of(struct gk_core *core, const struct gk_peer *peer)
     return NULL;
 }
 
+struct session *session_hears(struct gk_core *core, const struct gk_peer *peer,
+                              const struct gk_message *message)
+{
+    struct session *session = (peer->roles & GK_ROLE_WORK) ? session_of(core, peer) : NULL;
+    if (!session || session->id != message->session) {
+        return NULL;
+    }
+    session->heard_ns = core->now_ns;
+    return session;
+}
+
 static void tables_forget(struct gk_core *core, const struct session *session)
 {
     uint64_t key = peer_key(&session->peer);

@@ -32,7 +32,7 @@ struct shell {
     bool input_open;
     struct gk_gate gate;
     struct gk_link *link; /* of the gate */
-    struct gk_buf body; /* of the message that is sent */
+    struct gk_buf body;   /* of the message that came, or that is sent */
     struct gk_loop_link *watch;
     struct gk_db *db;
     struct gk_blobs *blobs;

@@ -235,15 +235,16 @@ void tick_on_ready(void *context)
         struct gk_peer peer;
         struct gk_message message = {0};
         struct gk_err err = {0};
-        enum gk_status status = gk_link_receive(shell->link, &peer, &message, &err);
+        enum gk_status status =
+            gk_link_receive_text(shell->link, &peer, &message, &shell->body, &err);
         if (status == GK_AGAIN) {
             break;
         }
         any = true;
         if (status == GK_OK) {
-            status = gk_core_message(shell->core, &peer, &message, shell_now(shell),
-                                     shell_wall(shell), &err);
-            gk_message_fini(&message);
+            status = gk_core_message_text(shell->core, &peer, &message, gk_buf_text(&shell->body),
+                                          shell->body.size, shell_now(shell), shell_wall(shell),
+                                          &err);
             if (status != GK_OK) {
                 tick_store_failed(shell, status, &err);
                 break;

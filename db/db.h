@@ -90,6 +90,9 @@ enum gk_status gk_db_task_asked(struct gk_db *db, int64_t task, const char *conf
                                 struct gk_err *err);
 enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
                                const struct gk_json *body, int64_t *event_out, struct gk_err *err);
+/* The same with the body as canonical text. */
+enum gk_status gk_db_event_put(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
+                               const char *body, int64_t *event_out, struct gk_err *err);
 /* At most 500 events after `after`: [{job event kind at_ms body}]. */
 enum gk_status gk_db_events(struct gk_db *db, int64_t job, int64_t after, struct gk_json **rows_out,
                             struct gk_err *err);
@@ -108,15 +111,16 @@ struct gk_db_trial {
 enum gk_status gk_db_trial_add(struct gk_db *db, const struct gk_db_trial *trial,
                                int64_t *trial_out, struct gk_err *err);
 /* What happened to a trial. Numbers of 0 are not known and leave the row as it is: no lease ended,
- * nobody ran it, no other trial's record answered it. */
+ * nobody ran it, no other trial's record answered it. Texts may be NULL: there is none. */
 struct gk_db_outcome {
     int64_t trial, task;
     int64_t token, worker, leased_ms, reused, wall_ms;
-    const char *config_id, *state;
-    const struct gk_json *record;
+    const char *config_id, *state, *stage, *failure, *message, *code_id;
+    double time_ns, cost_ns; /* time: NAN unless it was measured */
+    /* Canonical: the record without what is stored apart, and that. */
+    const char *record, *samples, *environment;
 };
-/* Stores it: the record without samples and environment in the row, these two apart; ends the
- * lease. */
+/* Stores it, and ends the lease. */
 enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *outcome,
                                 struct gk_err *err);
 /* The same for who knows the trial's number alone. Stores what happened: record without samples and environment in the row, these two apart; ends

@@ -6,6 +6,7 @@
  * Nothing of it is seen too late: whoever reads rows (db_rows, db_row, db_int) writes it first, and
  * gk_db_commit() writes what is left. After a rollback it is forgotten.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "db/db_internal.h"
@@ -148,6 +149,16 @@ enum gk_status gk_db_take_tokens(struct gk_db *db, int64_t count, int64_t *first
 enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
                                const struct gk_json *body, int64_t *event_out, struct gk_err *err)
 {
+    char *text = gk_json_text(body);
+    enum gk_status status = text ? gk_db_event_put(db, job, wall_ms, kind, text, event_out, err)
+                                 : gk_fail(err, GK_NOMEM, "out of memory for an event");
+    free(text);
+    return status;
+}
+
+enum gk_status gk_db_event_put(struct gk_db *db, int64_t job, uint64_t wall_ms, const char *kind,
+                               const char *body, int64_t *event_out, struct gk_err *err)
+{
     struct db_last_event *last = &db->pending.events[(uint64_t)job % DB_PENDING_JOBS];
     enum gk_status status = db_begin(db, err);
     if (status == GK_OK && last->job != job) {
@@ -159,7 +170,7 @@ enum gk_status gk_db_event_add(struct gk_db *db, int64_t job, uint64_t wall_ms, 
     if (status == GK_OK) {
         status =
             db_run(db, err, "INSERT INTO events(job,event,at_ms,kind,body) VALUES(?1,?2,?3,?4,?5)",
-                   "iiisj", job, last->event + 1, (int64_t)wall_ms, kind, body);
+                   "iiiss", job, last->event + 1, (int64_t)wall_ms, kind, body);
     }
     if (status == GK_OK) {
         *event_out = ++last->event;

@@ -1,5 +1,6 @@
 /* Trials, their records, and leases. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,42 +85,18 @@ static struct gk_json *slim_record(const struct gk_json *record)
     return slim;
 }
 
-enum gk_status db_put_environment(struct gk_db *db, const struct gk_json *environment,
-                                  char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err)
-{
-    char *text = gk_json_text(environment);
-    if (!text) {
-        return gk_fail(err, GK_NOMEM, "out of memory for an environment");
-    }
-    struct gk_hash hash = gk_hash_text(text);
-    gk_hash_hex(&hash, id_out);
-    enum gk_status status = db_run(db, err,
-                                   "INSERT INTO environments(environment,content) VALUES(?1,?2)"
-                                   " ON CONFLICT DO NOTHING",
-                                   "ss", id_out, text);
-    free(text);
-    return status;
-}
-
 double db_record_cost(const struct gk_json *record)
 {
     return gk_json_get_real(record, "compile_ns", 0) + gk_json_get_real(record, "verify_ns", 0) +
            gk_json_get_real(record, "measure_ns", 0);
 }
 
-static bool outcome_is_ok(const struct gk_json *record)
-{
-    return strcmp(gk_json_get_string(record, "failure", ""), "none") == 0;
-}
-
-/* The same as db_trial_hash() of the row, without making one: `text` is the slim record's. */
-static void hash_outcome(const struct gk_db_outcome *outcome, const struct gk_json *slim,
-                         const char *text, char hash_out[GK_HASH_TEXT_SIZE])
+/* The same as db_trial_hash() of the row, without making one. */
+static void hash_outcome(const struct gk_db_outcome *outcome, char hash_out[GK_HASH_TEXT_SIZE])
 {
     struct gk_hasher hasher;
     struct gk_buf piece = {0};
-    const char *texts[] = {outcome->config_id, outcome->state, gk_json_get_string(slim, "stage", ""),
-                           gk_json_get_string(slim, "failure", "")};
+    const char *texts[] = {outcome->config_id, outcome->state, outcome->stage, outcome->failure};
     gk_hasher_init(&hasher);
     gk_buf_printf(&piece, "%" PRId64, outcome->trial);
     gk_hasher_text(&hasher, gk_buf_text(&piece));
@@ -128,43 +105,39 @@ static void hash_outcome(const struct gk_db_outcome *outcome, const struct gk_js
     gk_hasher_text(&hasher, gk_buf_text(&piece));
     for (size_t i = 0; i < GK_ARRAY_COUNT(texts); i++) {
         gk_buf_reset(&piece);
-        gk_json_put_string(&piece, texts[i]);
+        if (texts[i]) {
+            gk_json_put_string(&piece, texts[i]);
+        }
         gk_hasher_text(&hasher, gk_buf_text(&piece));
     }
     gk_buf_reset(&piece);
-    if (outcome_is_ok(slim)) {
-        struct gk_json *time = gk_json_new_real(gk_json_get_real(slim, "time_ns", 0));
-        (void)gk_json_canonical(time, &piece, NULL); /* out of memory shows as another hash */
-        gk_json_free(time);
+    if (isfinite(outcome->time_ns)) {
+        gk_json_put_real(&piece, outcome->time_ns);
     }
     gk_hasher_text(&hasher, gk_buf_text(&piece));
-    gk_hasher_text(&hasher, text);
-    gk_buf_fini(&piece);
+    gk_hasher_text(&hasher, outcome->record);
+    gk_buf_fini(&piece); /* out of memory shows as another hash */
     struct gk_hash hash = gk_hasher_final(&hasher);
     gk_hash_hex(&hash, hash_out);
 }
 
-static enum gk_status store_outcome(struct gk_db *db, const struct gk_db_outcome *outcome,
-                                    const struct gk_json *slim, const char *environment_id,
-                                    struct gk_err *err)
+static enum gk_status put_environment(struct gk_db *db, const char *text,
+                                      char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err)
 {
-    static const char update[] =
-        "UPDATE trials SET state=?2,stage=?3,failure=?4,message=?5,time_ns=?6,cost_ns=?7,code_id=?8,"
-        "record=?9,environment=?10,row_hash=?11,recorded_ms=?12,token=coalesce(?13,token),"
-        "worker=coalesce(?14,worker),leased_ms=coalesce(?15,leased_ms),reused=coalesce(?16,reused)"
-        " WHERE trial=?1";
-    char hash[GK_HASH_TEXT_SIZE];
-    char *text = gk_json_text(slim);
-    if (!text) {
-        return gk_fail(err, GK_NOMEM, "out of memory for trial %" PRId64, outcome->trial);
-    }
-    hash_outcome(outcome, slim, text, hash);
-    enum gk_status status = db_run(
-        db, err, update, "isjjjjrjssshhhhh", outcome->trial, outcome->state,
-        gk_json_get(slim, "stage"), gk_json_get(slim, "failure"), gk_json_get(slim, "message"),
-        outcome_is_ok(slim) ? gk_json_get(slim, "time_ns") : NULL, db_record_cost(slim),
-        gk_json_get(slim, "code_id"), text, environment_id, hash, outcome->wall_ms, outcome->token,
-        outcome->worker, outcome->leased_ms, outcome->reused);
+    struct gk_hash hash = gk_hash_text(text);
+    gk_hash_hex(&hash, id_out);
+    return db_run(db, err,
+                  "INSERT INTO environments(environment,content) VALUES(?1,?2)"
+                  " ON CONFLICT DO NOTHING",
+                  "ss", id_out, text);
+}
+
+enum gk_status db_put_environment(struct gk_db *db, const struct gk_json *environment,
+                                  char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err)
+{
+    char *text = gk_json_text(environment);
+    enum gk_status status = text ? put_environment(db, text, id_out, err)
+                                 : gk_fail(err, GK_NOMEM, "out of memory for an environment");
     free(text);
     return status;
 }
@@ -172,27 +145,31 @@ static enum gk_status store_outcome(struct gk_db *db, const struct gk_db_outcome
 enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *outcome,
                                 struct gk_err *err)
 {
-    const struct gk_json *samples = gk_json_get(outcome->record, "samples_ns");
-    const struct gk_json *environment = gk_json_get(outcome->record, "environment");
-    char environment_id[GK_HASH_TEXT_SIZE];
-    struct gk_json *slim = slim_record(outcome->record);
-    enum gk_status status =
-        slim ? GK_OK
-             : gk_fail(err, GK_NOMEM, "out of memory for trial %" PRId64, outcome->trial);
-    if (status == GK_OK && environment) {
-        status = db_put_environment(db, environment, environment_id, err);
+    static const char update[] =
+        "UPDATE trials SET state=?2,stage=?3,failure=?4,message=?5,time_ns=?6,cost_ns=?7,code_id=?8,"
+        "record=?9,environment=?10,row_hash=?11,recorded_ms=?12,token=coalesce(?13,token),"
+        "worker=coalesce(?14,worker),leased_ms=coalesce(?15,leased_ms),reused=coalesce(?16,reused)"
+        " WHERE trial=?1";
+    char environment_id[GK_HASH_TEXT_SIZE], hash[GK_HASH_TEXT_SIZE];
+    enum gk_status status = GK_OK;
+    if (outcome->environment) {
+        status = put_environment(db, outcome->environment, environment_id, err);
     }
-    if (status == GK_OK) {
-        status = store_outcome(db, outcome, slim, environment ? environment_id : NULL, err);
+    hash_outcome(outcome, hash);
+    if (status == GK_OK) { /* a time that is not a number is bound as NULL */
+        status = db_run(db, err, update, "issssrrssssihhhh", outcome->trial, outcome->state,
+                        outcome->stage, outcome->failure, outcome->message, outcome->time_ns,
+                        outcome->cost_ns, outcome->code_id, outcome->record,
+                        outcome->environment ? environment_id : NULL, hash, outcome->wall_ms,
+                        outcome->token, outcome->worker, outcome->leased_ms, outcome->reused);
     }
-    if (status == GK_OK && gk_json_count(samples) > 0) {
+    if (status == GK_OK && outcome->samples) {
         status = db_run(db, err, "INSERT OR REPLACE INTO samples(trial,samples) VALUES(?1,?2)",
-                        "ij", outcome->trial, samples);
+                        "is", outcome->trial, outcome->samples);
     }
     if (status == GK_OK && outcome->token > 0) {
         status = gk_db_lease_delete(db, outcome->token, err);
     }
-    gk_json_free(slim);
     return status;
 }
 
@@ -200,20 +177,42 @@ enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token
                                   const char *state, const struct gk_json *record,
                                   struct gk_err *err)
 {
-    struct gk_json *row = NULL;
+    struct gk_json *row = NULL, *slim = slim_record(record);
+    const struct gk_json *samples = gk_json_get(record, "samples_ns"),
+                         *environment = gk_json_get(record, "environment");
+    char *kept = slim ? gk_json_text(slim) : NULL,
+         *samples_text = gk_json_count(samples) > 0 ? gk_json_text(samples) : NULL,
+         *environment_text = environment ? gk_json_text(environment) : NULL;
     enum gk_status status =
-        db_row(db, err, &row, "SELECT task, config_id FROM trials WHERE trial=?1", "i", trial);
+        kept && (samples_text || gk_json_count(samples) == 0) && (environment_text || !environment)
+            ? db_row(db, err, &row, "SELECT task, config_id FROM trials WHERE trial=?1", "i", trial)
+            : gk_fail(err, GK_NOMEM, "out of memory for trial %" PRId64, trial);
     if (status == GK_OK) {
-        struct gk_db_outcome outcome = {.trial = trial,
-                                        .task = gk_json_get_int(row, "task", 0),
-                                        .token = token,
-                                        .wall_ms = (int64_t)wall_ms,
-                                        .config_id = gk_json_get_string(row, "config_id", ""),
-                                        .state = state,
-                                        .record = record};
+        const char *failure = gk_json_get_string(record, "failure", NULL);
+        bool ok = failure && strcmp(failure, "none") == 0;
+        struct gk_db_outcome outcome = {
+            .trial = trial,
+            .task = gk_json_get_int(row, "task", 0),
+            .token = token,
+            .wall_ms = (int64_t)wall_ms,
+            .config_id = gk_json_get_string(row, "config_id", ""),
+            .state = state,
+            .stage = gk_json_get_string(record, "stage", NULL),
+            .failure = failure,
+            .message = gk_json_get_string(record, "message", NULL),
+            .code_id = gk_json_get_string(record, "code_id", NULL),
+            .time_ns = ok ? gk_json_get_real(record, "time_ns", 0) : (double)NAN,
+            .cost_ns = db_record_cost(record),
+            .record = kept,
+            .samples = samples_text,
+            .environment = environment_text};
         status = gk_db_trial_done(db, &outcome, err);
     }
     gk_json_free(row);
+    gk_json_free(slim);
+    free(kept);
+    free(samples_text);
+    free(environment_text);
     return status;
 }
 

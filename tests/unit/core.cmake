@@ -40,3 +40,4 @@ add_test(NAME schema_shapes_refuses COMMAND ${gk_validate} --invalid
   ${CMAKE_SOURCE_DIR}/schemas/shapes.schema.json ${shapes_corpus}/wrong.json
   ${shapes_corpus}/empty_list.json ${shapes_corpus}/top.json)
 set_tests_properties(schema_shapes schema_shapes_refuses PROPERTIES TIMEOUT 60)
+gk_test(test_told SOURCES ${CMAKE_SOURCE_DIR}/tests/support/sample_trials.c LIBS gk_db m)
