@@ -345,6 +345,7 @@ static enum gk_status emu_launch(struct gk_device *device, struct gk_device_kern
         .params = params,
         .params_size = info.params_size,
         .registers_per_thread = launch->regs ? launch->regs : REGS_UNKNOWN,
+        .overlaps = launch->pdl,
     };
     gk_emu_set_schedule(emu_of(device), next_schedule((struct emu_device *)device));
     status = gk_emu_launch(emu_of(device), emu_kernel, &raw, report, err);

@@ -1,6 +1,6 @@
 # The emulated device. Tests that compile CUDA text with NVRTC are skipped where there is none.
 gk_test(test_emu_ops SOURCES emu_ops.c LIBS gk_emu gk_core)
-foreach(name test_emu_cuda test_emu_faults test_emu_flow test_emu_memory test_emu_mma test_emu_decode test_emu_model test_emu_order test_emu_hopper)
+foreach(name test_emu_cuda test_emu_faults test_emu_flow test_emu_memory test_emu_mma test_emu_decode test_emu_model test_emu_order test_emu_hopper test_emu_ahead)
   gk_test(${name} SOURCES emu_for_tests.c nvrtc_for_tests.c LIBS gk_emu gk_core gk_dep_cuda m)
 endforeach()
 gk_test(test_emu_dot SOURCES emu_dots.c emu_for_tests.c nvrtc_for_tests.c LIBS gk_emu gk_core gk_dep_cuda m)

@@ -104,7 +104,8 @@ enum gk_status rig_run(struct rig *rig, const char *kernel, unsigned count, cons
     unsigned char block[4096] = {0};
     struct gk_emu_launch launch = {.dynamic_smem_bytes = rig->dynamic_smem_bytes,
                                    .params = block,
-                                   .registers_per_thread = rig->registers};
+                                   .registers_per_thread = rig->registers,
+                                   .overlaps = rig->overlaps};
 
     memcpy(launch.grid, rig->grid, sizeof(launch.grid));
     memcpy(launch.block, rig->block, sizeof(launch.block));

@@ -15,6 +15,7 @@ struct rig {
     uint32_t grid[3], block[3];
     uint32_t dynamic_smem_bytes;
     uint32_t registers; /* a thread */
+    bool overlaps;      /* launches may begin before the one ahead has ended */
 };
 
 /* grid and block are 1 and 32 threads; set the fields for more. */

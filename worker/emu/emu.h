@@ -265,6 +265,9 @@ struct gk_emu_launch {
     const void *params; /* params_size bytes, laid out as gk_emu_kernel_info says */
     uint32_t params_size;
     uint32_t registers_per_thread; /* from ptxas, for occupancy; 0 is refused */
+    /* May begin before the launch ahead has ended, if nothing but that launch lies between: what it
+     * touches before griddepcontrol.wait is a race with that launch's accesses. */
+    bool overlaps;
 };
 
 /* Runs the launch to its end. GK_OK: ran, counts and modelled_ns are set. GK_TRIAL: the kernel

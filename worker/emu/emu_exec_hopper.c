@@ -346,6 +346,13 @@ static int no_effect(struct emu_warp *warp, const struct emu_insn *insn, uint32_
     return EMU_NEXT;
 }
 
+static int wait_ahead(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
+{
+    (void)insn;
+    emu_ahead_wait(warp, mask);
+    return EMU_NEXT;
+}
+
 #define CONTROL EMU_CLASS_CONTROL
 #define WHERE   "{.shared|.shared::cta}"
 #define ANY     "{.shared|.shared::cta|.shared::cluster}"
@@ -380,7 +387,7 @@ static const struct ptx_row ROWS[] = {
     {"mbarrier.try_wait.parity" ACQ WHERE ".b64", "P A Sw Sw?", mbarrier_wait, CONTROL, 3},
     {"fence.mbarrier_init.release.cluster", "", fence_barriers, CONTROL, 0},
     {"fence.proxy.async{.global|.shared::cta|.shared::cluster}", "", fence_proxy, CONTROL, 0},
-    {"griddepcontrol.wait", "", no_effect, CONTROL, 0},
+    {"griddepcontrol.wait", "", wait_ahead, CONTROL, 0},
     {"griddepcontrol.launch_dependents", "", no_effect, CONTROL, 0},
     {"setmaxnreg.dec.sync.aligned.u32", "I", emu_exec_registers, CONTROL, 0},
     {"setmaxnreg.inc.sync.aligned.u32", "I", emu_exec_registers, CONTROL, 1},

@@ -11,6 +11,7 @@
 #define GK_WORKER_EMU_EMU_INSIDE_H
 
 #include "worker/emu/emu.h"
+#include "worker/emu/emu_ahead.h"
 #include "worker/emu/emu_flight.h"
 #include "worker/emu/emu_lines.h"
 #include "worker/emu/emu_order.h"
@@ -66,6 +67,7 @@ struct emu_alloc {
     uint64_t touched_in;
     bool is_const;
     struct emu_shadow shadow; /* of the launch that its stamp names */
+    struct emu_shadow ahead[EMU_AHEAD_LEVELS]; /* of launches that the running one may overlap */
 };
 
 struct emu_memory {
@@ -232,6 +234,7 @@ struct gk_emu {
     bool no_races;           /* not looked for */
     struct emu_lines *lines; /* NULL: not counted */
     uint64_t launches;
+    struct emu_ahead ahead;
     struct ptx_index *index; /* instruction rows by opcode */
 };
 
@@ -373,6 +376,8 @@ struct emu_run {
     uint32_t blocks_per_sm;
     struct emu_order order;
     uint64_t shadow_stamp; /* of shared memory, a new one each block */
+    uint32_t ahead;        /* launches that this one may overlap; 0: it began when all had ended */
+    bool waited_ahead;     /* by any thread */
     uint32_t cluster_blocks;
     uint64_t random;                /* state of the generator of the random schedule */
     uint64_t unit_first, unit_step; /* its order of blocks */

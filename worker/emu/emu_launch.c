@@ -135,6 +135,7 @@ void gk_emu_module_unload(struct gk_emu_module *module)
     if (!module) {
         return;
     }
+    emu_ahead_unload(module->emu, module);
     for (uint32_t i = 0; i < module->kernel_count; i++) {
         ptx_kernel_destroy(module->kernels[i]);
     }
@@ -836,6 +837,7 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
 
     emu->launches++;
     status = status == GK_OK ? run_prepare(&run, err) : status;
+    status = status == GK_OK ? emu_ahead_begin(&run, err) : status;
     status = status == GK_OK ? emu_lines_begin(&run, err) : status;
     if (status != GK_OK) {
         run_fini(&run);
@@ -845,6 +847,7 @@ enum gk_status gk_emu_launch(struct gk_emu *emu, struct gk_emu_kernel *kernel,
         status = GK_TRIAL;
     }
     sum_counts(&run);
+    emu_ahead_end(&run);
     if (status == GK_OK) {
         report.modelled_ns = emu_model_ns(&emu->props, &report.counts, run.threads,
                                           run.pages_touched * EMU_PAGE_BYTES, &report.terms);

@@ -79,6 +79,9 @@ static void alloc_destroy(struct emu_alloc *alloc)
         free(alloc->written);
         free(alloc->touched);
         emu_shadow_fini(&alloc->shadow);
+        for (unsigned i = 0; i < EMU_AHEAD_LEVELS; i++) {
+            emu_shadow_fini(&alloc->ahead[i]);
+        }
         free(alloc);
     }
 }
@@ -294,6 +297,7 @@ enum gk_status gk_emu_write(struct gk_emu *emu, uint64_t address, const void *by
     struct emu_alloc *alloc = NULL;
     enum gk_status status = find_range(emu, "write", address, size, &alloc, err);
 
+    emu_ahead_forget(emu);
     if (status == GK_OK && size) {
         memcpy(alloc->bytes + (address - alloc->address), bytes, (size_t)size);
         mark(alloc, address - alloc->address, size);
@@ -307,6 +311,7 @@ enum gk_status gk_emu_read(struct gk_emu *emu, uint64_t address, void *bytes, ui
     struct emu_alloc *alloc = NULL;
     enum gk_status status = find_range(emu, "read", address, size, &alloc, err);
 
+    emu_ahead_forget(emu);
     if (status == GK_OK && size) {
         memcpy(bytes, alloc->bytes + (address - alloc->address), (size_t)size);
     }
@@ -320,6 +325,7 @@ enum gk_status gk_emu_fill(struct gk_emu *emu, uint64_t address, uint64_t size, 
     enum gk_status status = find_range(emu, "fill", address, size, &alloc, err);
     unsigned char *at;
 
+    emu_ahead_forget(emu);
     if (status != GK_OK) {
         return status;
     }

@@ -502,6 +502,20 @@ void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32
     }
 }
 
+void emu_order_ahead(struct emu_warp *warp, uint32_t mask)
+{
+    struct emu_ticks *all = ticks_new(EMU_AHEAD_BLOCK, 1);
+
+    if (!all) { /* accused of what it waited for, and never passed by mistake */
+        return;
+    }
+    all->tick[0] = EMU_TICK_MAX;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        far_join(&warp->order.known[__builtin_ctz(left)].all.far, all);
+    }
+    ticks_drop(all);
+}
+
 void emu_order_learn(struct emu_warp *warp, uint32_t mask, const struct emu_known *from)
 {
     if (warp->run->order.off) {

@@ -197,6 +197,8 @@ void emu_order_proxy_fence(struct emu_warp *warp, uint32_t mask, enum emu_proxy 
 void emu_order_gather(struct emu_block *block);
 /* Place of the block in the list, or where it would be. */
 uint32_t emu_far_place(const struct emu_far *far, uint64_t block);
+/* The lanes know that the launch ahead has ended (emu_ahead.h). */
+void emu_order_ahead(struct emu_warp *warp, uint32_t mask);
 /* The lanes have waited for what this agent of their block did up to `tick`. */
 void emu_order_done(struct emu_warp *warp, uint32_t mask, uint32_t agent, uint32_t tick);
 

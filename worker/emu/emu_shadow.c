@@ -47,7 +47,8 @@ static const struct emu_ticks *ticks_of(const struct emu_seen *seen, const struc
                    : NULL;
     }
     for (uint32_t i = 0; seen->far && i < seen->far->count; i++) {
-        if (tag_of(seen->far->part[i]->block) == tag) {
+        if (seen->far->part[i]->block != EMU_AHEAD_BLOCK &&
+            tag_of(seen->far->part[i]->block) == tag) {
             return seen->far->part[i];
         }
     }
@@ -637,6 +638,10 @@ static int access_one(struct touch *touch, struct emu_reach *reach, uint32_t mas
 
     if (!shadow) {
         return EMU_NEXT;
+    }
+    if (touch->warp->run->ahead && !touch->target && touch->space == EMU_GLOBAL &&
+        emu_ahead_touch(touch) != EMU_NEXT) {
+        return EMU_STOP;
     }
     if (touch_memory(touch, shadow, offset, reach, mask) != EMU_NEXT) {
         return EMU_STOP;
