@@ -89,7 +89,7 @@ static enum gk_status ask(struct gk_cli *cli, const char *action, const char *pa
     return status;
 }
 
-static enum gk_status copy_file(const char *from, const char *to, struct gk_err *err)
+enum gk_status gk_copy_file(const char *from, const char *to, struct gk_err *err)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK), out = -1;
     struct stat info;
@@ -136,7 +136,7 @@ static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_
     enum gk_status status =
         store ? gk_state_dir_make(cli->state_dir, err) : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK) {
-        status = copy_file(backup, store, err);
+        status = gk_copy_file(backup, store, err);
     }
     if (status == GK_OK) {
         status = ask(cli, "check", NULL, err);

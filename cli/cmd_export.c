@@ -1,4 +1,5 @@
 /* gktune export: winners of the store as a header or JSON. */
+#include "cli/diff.h"
 #include "cli/export.h"
 #include "cli/request.h"
 #include "cli/shape_option.h"
@@ -46,13 +47,28 @@ static enum gk_status print_files(struct gk_cli *cli, const struct gk_json *file
     return status;
 }
 
+/* What became of the jobs that --job names. */
+static enum gk_status read_jobs(const struct gk_cli *cli, struct gk_client *client,
+                                struct gk_json **json_out, struct gk_err *err)
+{
+    int64_t jobs[GK_OPTIONS_MET_MAX];
+    uint32_t count = 0;
+    const char *text = NULL;
+    enum gk_status status = GK_OK;
+    while (status == GK_OK && (text = gk_options_at(&cli->options, "job", count)) != NULL) {
+        status = gk_parse_job(text, &jobs[count++], err);
+    }
+    return status == GK_OK ? gk_diff_jobs_of(client, jobs, count, json_out, err) : status;
+}
+
 enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
 {
     struct gk_client *client = NULL;
-    struct gk_json *files = NULL;
+    struct gk_json *files = NULL, *told = NULL;
     const char *gpu = gk_options_get(&cli->options, "gpu");
     const char *given = gk_options_get(&cli->options, "arch");
     char arch[64] = "";
+    given = given && strcmp(given, "all") == 0 ? NULL : given;
     gk_arch_name(given ? given : "", arch);
     struct gk_export_ask ask = {.ops = cli->options.operands,
                                 .op_count = cli->options.operand_count,
@@ -63,11 +79,15 @@ enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
     if (status == GK_OK) {
         status = gk_policy_option(cli, &ask.policy, err);
     }
-    if (status == GK_OK && (!ask.arch || !ask.out_dir)) {
-        status = gk_fail(err, GK_USAGE, "%s is missing", ask.arch ? "--out DIR" : "--arch ARCH");
+    if (status == GK_OK && (!gk_options_has(&cli->options, "arch") || !ask.out_dir)) {
+        status = gk_fail(err, GK_USAGE, "%s is missing", ask.out_dir ? "--arch ARCH" : "--out DIR");
     }
     if (status == GK_OK) {
         status = gk_client_open(cli, &client, err);
+    }
+    if (status == GK_OK && gk_options_has(&cli->options, "job")) {
+        status = read_jobs(cli, client, &told, err);
+        ask.jobs_json = told;
     }
     if (status == GK_OK) {
         status = ask.format == GK_EXPORT_T4 ? gk_export_trials(client, &ask, &files, err)
@@ -77,6 +97,7 @@ enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err)
         status = print_files(cli, files, ask.out_dir, err);
     }
     gk_json_free(files);
+    gk_json_free(told);
     gk_client_close(client);
     return status;
 }

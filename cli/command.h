@@ -67,6 +67,7 @@ enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_emu(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_version(struct gk_cli *cli, struct gk_err *err);
+enum gk_status gk_cmd_diff(struct gk_cli *cli, struct gk_err *err);
 
 /* ---- shared by commands (report.c) ---- */
 
@@ -93,6 +94,8 @@ void gk_put_plain(const char *text, bool keep_lines, struct gk_buf *out);
 void gk_time_text(double time_ns, char text_out[32]);
 /* "2 m", "3 h", "5 d" between two wall times. */
 void gk_age_text(int64_t then_ms, int64_t now_ms, char text_out[32]);
+/* Copies a file, fsyncs; `to` must not exist yet. A failed copy is removed. */
+enum gk_status gk_copy_file(const char *from, const char *to, struct gk_err *err);
 /* Number of a job, "12" or "job12". */
 enum gk_status gk_parse_job(const char *text, int64_t *job_out, struct gk_err *err);
 

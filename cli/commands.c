@@ -74,13 +74,16 @@ static const struct gk_option best_options[] = {{"arch", "ARCH", "only this arch
 static const struct gk_option trials_options[] = {
     {"failed", NULL, "only those that failed", false}, JSON_OPTION, END_OPTION};
 static const struct gk_option export_options[] = {
-    {"arch", "ARCH", "as emu-sm_80, sm_90a", false},
+    {"arch", "ARCH|all", "as emu-sm_80, sm_90a", false},
+    {"job", "JOB", "also jobs.json: what became of each of its problems, for gktune diff", true},
     {"gpu", "GPU|all", "rows of this gpu (default: all)", false},
     {"policy", "POLICY", "rows timed in this way (default cold-graph)", false},
     {"format", "FORMAT", "header, json, t4 (default: header)", false},
     {"out", "DIR", "folder to write", false},
     JSON_OPTION,
     END_OPTION};
+static const struct gk_option diff_options[] = {
+    {"format", "FORMAT", "table, md, json (default: table)", false}, JSON_OPTION, END_OPTION};
 static const struct gk_option space_options[] = {
     {"shape", "F=V,..", "the problem, as M=16,N=4096,K=4096,dtype=bf16", false},
     {"arch", "ARCH", "whose limits hold: emu-sm_80 (default), emu-sm_90a, ..", false},
@@ -192,7 +195,7 @@ static const struct gk_command commands[] = {
     {"trials", gk_cmd_trials, "every trial of a job, and why it failed", "JOB [--failed] [--json]",
      "In the order they were asked for.", "  gktune trials 3 --failed\n", trials_options, 1, 1},
     {"export", gk_cmd_export, "write the winners as a header or JSON, trials as T4",
-     "[OP].. --arch A [--gpu G|all] --format header|json|t4 --out DIR",
+     "[OP].. --arch A|all [--gpu G|all] [--job JOB].. --format header|json|t4 --out DIR",
      "The header compiles alone as C11 and C++17. Beside it: the evidence, the template sources "
      "that\n"
      "rows use, and checksums. The same picks give the same bytes. t4 writes every trial instead, "
@@ -201,6 +204,19 @@ static const struct gk_command commands[] = {
      "  gktune export gemm --arch emu-sm_80 --format header --out out\n"
      "  gktune export gemm --arch sm_90a --format t4 --out trials\n",
      export_options, 0, GK_OPERANDS_MAX},
+    {"diff", gk_cmd_diff, "what got faster, slower or wrong between two exports or stores",
+     "A B [--format table|md|json] [--json]",
+     "A and B are folders or evidence files of exports, state folders, or backups; '-' has no "
+     "rows.\n"
+     "A row is a problem on an arch and gpu. Times are the same while the intervals of both rounds\n"
+     "touch (column limit); a config that took part in B's round as the incumbent is judged there.\n"
+     "Another compiler, driver, template or regime is said. NOT-RUN has its reason: no worker, out "
+     "of\n"
+     "time, fenced, stopped, lost, cancelled, not finished. Exits 1 when something is slower or "
+     "wrong.",
+     "  gktune diff nights/2025-06-16/export nights/2025-06-17/export\n"
+     "  gktune diff before.db ~/.local/state/gktune --format md\n",
+     diff_options, 2, 2},
     {"space", gk_cmd_space, "the legal configs of one problem",
      "OP|FILE --shape k=v,.. [--arch A] [--count|--list|--why CONFIG] [--json]",
      "Needs no device and no daemon.",

@@ -130,6 +130,20 @@ static struct gk_json *filter(const struct gk_json *rows, const struct gk_export
     return kept;
 }
 
+static enum gk_status put_jobs(struct export_files *files, const struct gk_json *jobs,
+                               struct gk_err *err)
+{
+    struct gk_buf text = {0};
+    enum gk_status status = gk_json_pretty(jobs, &text, err);
+    gk_buf_putc(&text, '\n');
+    status = status == GK_OK ? gk_buf_status(&text, err) : status;
+    if (status == GK_OK) {
+        status = export_files_put(files, "jobs.json", gk_buf_text(&text), text.size, err);
+    }
+    gk_buf_fini(&text);
+    return status;
+}
+
 static enum gk_status write_all(const struct gk_json *rows, const char *store,
                                 const struct export_bundle *bundles, uint32_t bundle_count,
                                 const struct gk_export_ask *ask, struct gk_json **files_out,
@@ -137,7 +151,7 @@ static enum gk_status write_all(const struct gk_json *rows, const char *store,
 {
     struct export_files files = {0};
     enum gk_status status = GK_OK;
-    if (gk_json_count(rows) == 0) {
+    if (gk_json_count(rows) == 0 && !ask->jobs_json) {
         return gk_fail(err, GK_NOT_FOUND,
                        "the store has no pick of policy %s%s%s%s%s: nothing to export",
                        export_policy(ask), ask->arch ? " on arch " : "", ask->arch ? ask->arch : "",
@@ -158,6 +172,9 @@ static enum gk_status write_all(const struct gk_json *rows, const char *store,
             export_set_fini(set);
         }
         free(set);
+    }
+    if (status == GK_OK && ask->jobs_json) {
+        status = put_jobs(&files, ask->jobs_json, err);
     }
     if (status == GK_OK) {
         status = export_files_finish(&files, err);

@@ -25,6 +25,8 @@ struct gk_export_ask {
     int64_t job;        /* 0: the whole store; else the ops and archs of this job */
     enum gk_export_format format;
     const char *out_dir;
+    /* Written as jobs.json beside the rows; then an export without a row is one too. NULL: none. */
+    const struct gk_json *jobs_json;
     const struct gk_catalog
         *kernels; /* where files are looked for by hash before the daemon is asked; may be NULL */
 };
