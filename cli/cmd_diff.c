@@ -1,4 +1,5 @@
-/* gktune diff: what got faster, slower, wrong, or was not measured, between two exports or stores. */
+/* gktune diff: what got faster, slower, wrong, or was not measured, between two exports or stores.
+ */
 #include "cli/diff.h"
 
 #include <inttypes.h>
@@ -105,8 +106,9 @@ enum gk_status gk_cmd_diff(struct gk_cli *cli, struct gk_err *err)
     enum format format = TABLE;
     enum gk_status status = read_format(cli, &format, err);
     if (status == GK_OK && cli->connect) {
-        status = gk_fail(err, GK_USAGE,
-                         "--connect: diff compares folders and files; export from the daemon first");
+        status =
+            gk_fail(err, GK_USAGE,
+                    "--connect: diff compares folders and files; export from the daemon first");
     }
     if (status == GK_OK) {
         status = read_side(cli, cli->options.operands[0], &a, err);

@@ -12,8 +12,9 @@
 static void warn_private(const struct gk_client *client)
 {
     if (gk_client_is_private(client)) {
-        (void)fprintf(stderr, "no gktuned is running: nothing is worked on until one starts on this "
-                              "state folder\n");
+        (void)fprintf(stderr,
+                      "no gktuned is running: nothing is worked on until one starts on this "
+                      "state folder\n");
     }
 }
 
@@ -166,7 +167,7 @@ static enum gk_status wait_suite(struct gk_cli *cli, struct gk_client *client,
 
 static enum gk_status check_line(const struct gk_cli *cli, struct gk_err *err)
 {
-    static const char *const of_sets[] = {"shapes", "arch",   "budget", "strategy",
+    static const char *const of_sets[] = {"shapes", "arch", "budget",  "strategy",
                                           "policy", "seed", "priority"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(of_sets); i++) {
         if (gk_options_has(&cli->options, of_sets[i])) {
@@ -216,8 +217,8 @@ static enum gk_status submit_suite(struct gk_cli *cli, const char *path, struct 
     gk_diag_fini(&diag);
     status = gk_client_open(cli, &client, err);
     if (status == GK_OK) {
-        status = gk_suite_submit(&suite, client, cli->clock.wall_ms(cli->clock.context), &reply,
-                                 err);
+        status =
+            gk_suite_submit(&suite, client, cli->clock.wall_ms(cli->clock.context), &reply, err);
     }
     if (status == GK_OK) {
         status = print_suite(cli, client, reply, err);

@@ -208,8 +208,10 @@ static const struct gk_command commands[] = {
      "A B [--format table|md|json] [--json]",
      "A and B are folders or evidence files of exports, state folders, or backups; '-' has no "
      "rows.\n"
-     "A row is a problem on an arch and gpu. Times are the same while the intervals of both rounds\n"
-     "touch (column limit); a config that took part in B's round as the incumbent is judged there.\n"
+     "A row is a problem on an arch and gpu. Times are the same while the intervals of both "
+     "rounds\n"
+     "touch (column limit); a config that took part in B's round as the incumbent is judged "
+     "there.\n"
      "Another compiler, driver, template or regime is said. NOT-RUN has its reason: no worker, out "
      "of\n"
      "time, fenced, stopped, lost, cancelled, not finished. Exits 1 when something is slower or "

@@ -2,8 +2,8 @@
  * Verdicts of a diff: see diff.h.
  *
  * Times of two nights were not taken in turn, so each counts as good as its own round says: the
- * half-width of a row is its margin, which is the noise floor of its round, 0.5 % at least. Two times
- * are the same while their intervals touch. Of a config that took part in b's round as the
+ * half-width of a row is its margin, which is the noise floor of its round, 0.5 % at least. Two
+ * times are the same while their intervals touch. Of a config that took part in b's round as the
  * incumbent the round itself tells, and it tells more.
  */
 #include "cli/diff.h"
@@ -162,10 +162,9 @@ static bool has_mark(const struct gk_json *pick, const char *mark)
 static double clock_of(const struct gk_json *pick)
 {
     const struct gk_json *range = gk_json_get(gk_json_get(pick, "conditions"), "sm_clock_khz");
-    return gk_json_count(range) == 2 ? (gk_json_real(gk_json_at(range, 0), 0) +
-                                        gk_json_real(gk_json_at(range, 1), 0)) /
-                                           2
-                                     : 0;
+    return gk_json_count(range) == 2
+               ? (gk_json_real(gk_json_at(range, 0), 0) + gk_json_real(gk_json_at(range, 1), 0)) / 2
+               : 0;
 }
 
 /* The default in both rounds, the same config: how the whole device moved. 0: there is none, or it
@@ -315,10 +314,11 @@ static void say_what_differs(const struct gk_json *a, const struct gk_json *b,
 /* Failures that say that a config computes something wrong, not that it could not be run. */
 static bool is_wrong(const char *failure)
 {
-    static const char *const names[] = {
-        "out_of_bounds",    "misaligned",    "unwritten_read", "race",
-        "wrong_result",     "nonfinite_result", "never_written", "wrote_outside",
-        "input_changed",    "workspace_not_restored"};
+    static const char *const names[] = {"out_of_bounds",  "misaligned",
+                                        "unwritten_read", "race",
+                                        "wrong_result",   "nonfinite_result",
+                                        "never_written",  "wrote_outside",
+                                        "input_changed",  "workspace_not_restored"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
         if (strcmp(failure, names[i]) == 0) {
             return true;
@@ -423,8 +423,8 @@ static void judge(const struct gk_diff_row *a, const struct gk_diff_row *b,
 
 /* ------------------------------------------------------------------ all rows */
 
-/* A task that never got a device has no gpu: it is about every gpu that the other side knows for its
- * problem, arch and policy. */
+/* A task that never got a device has no gpu: it is about every gpu that the other side knows for
+ * its problem, arch and policy. */
 static bool covers(const struct gk_diff_row *unbound, const struct gk_diff_row *row)
 {
     const char *a = unbound->key, *b = row->key;
@@ -456,8 +456,8 @@ static const struct gk_diff_row *counterpart(const struct gk_diff_side *side,
     const struct gk_diff_row *exact = found ? &side->rows[at] : NULL;
     const char *arch = strchr(row->key, '\n'), *gpu = arch ? strchr(arch + 1, '\n') : NULL;
     const char *policy = gpu ? strchr(gpu + 1, '\n') : NULL;
-    char *key = policy ? gk_asprintf("%.*s\n%s", (int)(gpu - row->key) + 1, row->key, policy + 1)
-                       : NULL;
+    char *key =
+        policy ? gk_asprintf("%.*s\n%s", (int)(gpu - row->key) + 1, row->key, policy + 1) : NULL;
     const struct gk_diff_row *unbound = NULL;
     if (key) {
         at = place_of(side, key, &found);
@@ -478,8 +478,14 @@ static int by_verdict(const void *x, const void *y)
     if (a->verdict != b->verdict) {
         return a->verdict < b->verdict ? -1 : 1;
     }
-    return strcmp((a->b && !is_unbound(a->b) ? a->b : a->a ? a->a : a->b)->key,
-                  (b->b && !is_unbound(b->b) ? b->b : b->a ? b->a : b->b)->key);
+    return strcmp((a->b && !is_unbound(a->b) ? a->b
+                   : a->a                    ? a->a
+                                             : a->b)
+                      ->key,
+                  (b->b && !is_unbound(b->b) ? b->b
+                   : b->a                    ? b->a
+                                             : b->b)
+                      ->key);
 }
 
 static void add_line(struct gk_diff *diff, const struct gk_diff_row *a, const struct gk_diff_row *b)

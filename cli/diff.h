@@ -23,8 +23,8 @@ struct gk_diff_row {
 };
 
 struct gk_diff_side {
-    char *name;  /* as the command line has it */
-    char *store; /* id of the store, "" if it is not told */
+    char *name;               /* as the command line has it */
+    char *store;              /* id of the store, "" if it is not told */
     struct gk_diff_row *rows; /* by key */
     uint32_t count, capacity;
 };
@@ -51,10 +51,10 @@ const char *gk_diff_verdict_name(enum gk_diff_verdict verdict);
 struct gk_diff_line {
     const struct gk_diff_row *a, *b; /* lent; one may be NULL */
     enum gk_diff_verdict verdict;
-    bool regressed;  /* it is slower or wrong and was not before */
-    double ratio;    /* time of b over time of a; 0: not both are known */
-    double limit;    /* how far two times may stand apart and be the same: 0.02 is 2 % */
-    bool paired;     /* the ratio is of one round, in which both configs took part */
+    bool regressed;    /* it is slower or wrong and was not before */
+    double ratio;      /* time of b over time of a; 0: not both are known */
+    double limit;      /* how far two times may stand apart and be the same: 0.02 is 2 % */
+    bool paired;       /* the ratio is of one round, in which both configs took part */
     struct gk_buf why; /* what differs beside the time, or why nothing was measured */
 };
 

@@ -55,9 +55,9 @@ void gk_diff_counts(const struct gk_diff *diff, struct gk_buf *out)
 
 static bool put_side(struct gk_json *json, const char *key, const struct gk_diff_row *row)
 {
-    static const char *const members[] = {"time_ns", "margin",  "noise_floor", "template",
-                                          "config",  "kind",    "nvrtc",       "driver",
-                                          "regime",  "marks",   "job",         "confirmed_ms"};
+    static const char *const members[] = {"time_ns", "margin", "noise_floor", "template",
+                                          "config",  "kind",   "nvrtc",       "driver",
+                                          "regime",  "marks",  "job",         "confirmed_ms"};
     if (!row || !row->pick) {
         return true;
     }
@@ -93,9 +93,9 @@ static struct gk_json *line_json(const struct gk_diff_line *line)
         const char *code = gk_json_get_string(task, "not_run", NULL),
                    *state = gk_json_get_string(task, "state", "");
         ok = ok && gk_json_set_string(json, "not_run",
-                                      code                                 ? code
+                                      code                              ? code
                                       : strcmp(state, "cancelled") == 0 ? "cancelled"
-                                                                           : "not_finished");
+                                                                        : "not_finished");
     }
     ok = ok && put_side(json, "a", line->a) && put_side(json, "b", line->b);
     if (!ok) {
@@ -121,8 +121,8 @@ struct gk_json *gk_diff_json(const struct gk_diff *diff, const struct gk_diff_si
                    *lines = gk_json_new_array(), *context = gk_json_new_array();
     bool ok = json && counts && lines && context;
     for (int v = 0; ok && v < GK_DIFF_VERDICTS; v++) {
-        ok = gk_json_set_int(counts, gk_diff_verdict_name((enum gk_diff_verdict)v),
-                             diff->counts[v]);
+        ok =
+            gk_json_set_int(counts, gk_diff_verdict_name((enum gk_diff_verdict)v), diff->counts[v]);
     }
     for (uint32_t i = 0; ok && i < diff->count; i++) {
         ok = gk_json_push(lines, line_json(&diff->lines[i]));
@@ -174,8 +174,7 @@ static void put_problem(struct gk_cli *cli, struct gk_table *table, const struct
     char *problem = gk_strndup(parts->text[0], (size_t)parts->size[0]);
     struct gk_json *row = gk_json_new_object();
     (void)gk_json_set_string(row, "problem", problem ? problem : "");
-    gk_table_cell(table, "%.*s", (int)strcspn(problem ? problem : "", "{"),
-                  problem ? problem : "");
+    gk_table_cell(table, "%.*s", (int)strcspn(problem ? problem : "", "{"), problem ? problem : "");
     gk_cell_problem(cli, table, row);
     gk_json_free(row);
     free(problem);
@@ -200,7 +199,9 @@ static void put_cells(struct gk_cli *cli, struct gk_table *table, const struct g
     gk_table_cell(table, "%s", change[0] ? change : "-");
     gk_table_cell(table, "%s", limit[0] ? limit : "-");
     gk_table_cell(table, "%s%s%.*s", gk_buf_text(&line->why),
-                  usual ? "" : line->why.size ? "; policy " : "policy ",
+                  usual            ? ""
+                  : line->why.size ? "; policy "
+                                   : "policy ",
                   usual ? 0 : parts.size[3], parts.text[3]);
 }
 

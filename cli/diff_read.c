@@ -1,6 +1,6 @@
 /*
- * A side of a diff out of files: see diff.h. Everything that is read comes from strangers' disks, so
- * every member that is used later is checked here, and every mistake is said at once.
+ * A side of a diff out of files: see diff.h. Everything that is read comes from strangers' disks,
+ * so every member that is used later is checked here, and every mistake is said at once.
  */
 #include "cli/diff.h"
 #include "core/policy.h"
@@ -242,18 +242,18 @@ static bool check_row(const struct gk_json *file, const struct gk_json *row, con
                       struct gk_diag *diag)
 {
     static const struct member members[] = {
-        {"problem", A_PROBLEM, true},     {"gpu", A_NAME, true},
-        {"arch", A_NAME, true},           {"op", A_NAME, true},
-        {"policy", A_NAME, true},         {"template", A_NAME, true},
-        {"template_hash", A_HASH, true},  {"config", A_CONFIG, true},
-        {"config_id", A_HASH, true},      {"time_ns", A_TIME, true},
-        {"margin", A_PART, true},         {"noise_floor", A_PART, true},
-        {"kind", A_NAME, true},           {"modelled", A_BOOL, true},
-        {"nvrtc", A_TEXT, true},          {"default_ns", A_TIME, false},
-        {"incumbent_ns", A_TIME, false},  {"default_config", A_CONFIG, false},
-        {"driver", A_TEXT, false},        {"regime", A_NAME, false},
-        {"stale", A_BOOL, false},         {"ties", A_LIST, false},
-        {"marks", A_LIST, false},         {"confirmed_ms", A_INT, false},
+        {"problem", A_PROBLEM, true},    {"gpu", A_NAME, true},
+        {"arch", A_NAME, true},          {"op", A_NAME, true},
+        {"policy", A_NAME, true},        {"template", A_NAME, true},
+        {"template_hash", A_HASH, true}, {"config", A_CONFIG, true},
+        {"config_id", A_HASH, true},     {"time_ns", A_TIME, true},
+        {"margin", A_PART, true},        {"noise_floor", A_PART, true},
+        {"kind", A_NAME, true},          {"modelled", A_BOOL, true},
+        {"nvrtc", A_TEXT, true},         {"default_ns", A_TIME, false},
+        {"incumbent_ns", A_TIME, false}, {"default_config", A_CONFIG, false},
+        {"driver", A_TEXT, false},       {"regime", A_NAME, false},
+        {"stale", A_BOOL, false},        {"ties", A_LIST, false},
+        {"marks", A_LIST, false},        {"confirmed_ms", A_INT, false},
         {"trial", A_INT, false},
     };
     static const char *const kinds[] = {"tuned", "default"}, *const regimes[] = {"burst",
@@ -289,7 +289,8 @@ static void take_row(struct gk_diff_side *side, const struct gk_json *file,
         return;
     }
     const char *problem = gk_json_get_string(row, "problem", ""),
-               *arch = gk_json_get_string(row, "arch", ""), *gpu = gk_json_get_string(row, "gpu", ""),
+               *arch = gk_json_get_string(row, "arch", ""),
+               *gpu = gk_json_get_string(row, "gpu", ""),
                *policy = gk_json_get_string(row, "policy", "");
     const struct gk_diff_row *there = gk_diff_side_find(side, problem, arch, gpu, policy);
     if (there && there->pick) {
@@ -298,8 +299,7 @@ static void take_row(struct gk_diff_side *side, const struct gk_json *file,
         return;
     }
     struct gk_json *copy = gk_json_copy(row);
-    if (!copy ||
-        gk_diff_side_add(side, problem, arch, gpu, policy, copy, NULL, &err) != GK_OK) {
+    if (!copy || gk_diff_side_add(side, problem, arch, gpu, policy, copy, NULL, &err) != GK_OK) {
         (void)gk_diag_add(diag, copy ? err.status : GK_NOMEM, "%s: %s", where,
                           copy ? err.text : "out of memory");
     }
@@ -337,9 +337,10 @@ static void take_task(struct gk_diff_side *side, const struct gk_json *job,
                       const struct gk_json *task, const char *where, struct gk_diag *diag)
 {
     static const struct member members[] = {
-        {"problem", A_PROBLEM, true},   {"arch", A_NAME, true},      {"gpu", A_TEXT, false},
-        {"state", A_NAME, true},        {"not_run", A_NAME, false},  {"reason", A_TEXT, false},
-        {"incumbent", A_TEXT, false},   {"incumbent_failure", A_NAME, false},
+        {"problem", A_PROBLEM, true}, {"arch", A_NAME, true},
+        {"gpu", A_TEXT, false},       {"state", A_NAME, true},
+        {"not_run", A_NAME, false},   {"reason", A_TEXT, false},
+        {"incumbent", A_TEXT, false}, {"incumbent_failure", A_NAME, false},
     };
     static const char *const states[] = {"waiting", "searching", "final",    "judged",
                                          "done",    "failed",    "cancelled"},
@@ -360,10 +361,10 @@ static void take_task(struct gk_diff_side *side, const struct gk_json *job,
         gk_json_free(copy);
         return;
     }
-    if (copy && gk_diff_side_add(side, gk_json_get_string(task, "problem", ""),
-                                 gk_json_get_string(task, "arch", ""), gpu,
-                                 gk_json_get_string(job, "policy", ""), NULL, copy,
-                                 &err) != GK_OK) {
+    if (copy &&
+        gk_diff_side_add(side, gk_json_get_string(task, "problem", ""),
+                         gk_json_get_string(task, "arch", ""), gpu,
+                         gk_json_get_string(job, "policy", ""), NULL, copy, &err) != GK_OK) {
         (void)gk_diag_add(diag, err.status, "%s: %s", where, err.text);
     }
 }
@@ -400,11 +401,12 @@ enum gk_status gk_diff_jobs(const char *text, size_t size, const char *path,
 
 struct gk_json *gk_diff_job_json(const struct gk_json *job, const struct gk_json *tasks)
 {
-    static const char *const of_job[] = {"job",   "what",   "state", "policy", "suite",
-                                         "slot",  "night",  "created_ms", "ended_ms"};
-    static const char *const of_task[] = {"problem",  "op",      "arch",   "gpu",
-                                          "state",    "not_run", "reason", "incumbent",
-                                          "incumbent_failure", "trials", "verified", "failed"};
+    static const char *const of_job[] = {"job",  "what",  "state",      "policy",  "suite",
+                                         "slot", "night", "created_ms", "ended_ms"};
+    static const char *const of_task[] = {"problem", "op",        "arch",
+                                          "gpu",     "state",     "not_run",
+                                          "reason",  "incumbent", "incumbent_failure",
+                                          "trials",  "verified",  "failed"};
     struct gk_json *out = gk_json_new_object(), *list = gk_json_new_array();
     bool ok = out && list;
     for (size_t i = 0; ok && i < GK_ARRAY_COUNT(of_job); i++) {
@@ -490,9 +492,10 @@ static char *load_sums(const char *folder, struct gk_diag *diag)
     size_t size = 0;
     struct gk_err err = {0};
     if (!path || gk_file_load(path, SUMS_BYTES_MAX, &text, &size, &err) != GK_OK) {
-        (void)gk_diag_add(diag, path ? err.status : GK_NOMEM,
-                          "%s; an export ends with its CHECKSUMS: this is none, or only half of one",
-                          path ? err.text : "out of memory");
+        (void)gk_diag_add(
+            diag, path ? err.status : GK_NOMEM,
+            "%s; an export ends with its CHECKSUMS: this is none, or only half of one",
+            path ? err.text : "out of memory");
     }
     free(path);
     return text;
@@ -512,8 +515,8 @@ static uint32_t list_files(const char *folder, char **names, struct gk_diag *dia
         return 0;
     }
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        bool wanted = ends_with(entry->d_name, ".evidence.json") ||
-                      strcmp(entry->d_name, "jobs.json") == 0;
+        bool wanted =
+            ends_with(entry->d_name, ".evidence.json") || strcmp(entry->d_name, "jobs.json") == 0;
         if (wanted && count == FILES_MAX) {
             (void)gk_diag_add(diag, GK_LIMIT, "%s: more than %d files to compare", folder,
                               FILES_MAX);

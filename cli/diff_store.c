@@ -62,8 +62,8 @@ static enum gk_status take_tasks(struct gk_client *client, int64_t number,
         const char *problem = gk_json_get_string(task, "problem", ""),
                    *arch = gk_json_get_string(task, "arch", ""),
                    *gpu = gk_json_get_string(task, "gpu", ""),
-                   *policy = gk_json_get_string(job, "policy",
-                                                gk_policy_name(GK_POLICY_COLD_GRAPH));
+                   *policy =
+                       gk_json_get_string(job, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH));
         status = gk_json_set_int(copy, "job", number)
                      ? gk_diff_side_add(side, problem, arch, gpu, policy, NULL, copy, err)
                      : gk_fail(err, GK_NOMEM, "out of memory");
@@ -104,10 +104,12 @@ static enum gk_status read_rows(struct gk_client *client, struct gk_diff_side *s
     enum gk_status status =
         gk_client_pages(client, "best", gk_json_new_object(), "rows", take_pick, side, err);
     if (status == GK_OK) {
-        status = gk_client_pages(client, "jobs", gk_json_new_object(), "jobs", note_job, &list, err);
+        status =
+            gk_client_pages(client, "jobs", gk_json_new_object(), "jobs", note_job, &list, err);
     }
     for (uint32_t i = 0; status == GK_OK && i < list.count; i++) {
-        status = take_tasks(client, list.jobs[i], side, err); /* a later job replaces a former one */
+        status =
+            take_tasks(client, list.jobs[i], side, err); /* a later job replaces a former one */
     }
     free(list.jobs);
     return status;

@@ -71,8 +71,8 @@ static enum gk_status read_night(struct gk_request *request, const struct gk_cli
     const char *until = gk_options_get(&cli->options, "until");
     request->if_changed = gk_options_has(&cli->options, "if-changed");
     request->max_age_days = -1;
-    return until ? gk_parse_until(until, cli->clock.wall_ms(cli->clock.context),
-                                  &request->until_ms, err)
+    return until ? gk_parse_until(until, cli->clock.wall_ms(cli->clock.context), &request->until_ms,
+                                  err)
                  : GK_OK;
 }
 
@@ -422,7 +422,8 @@ enum gk_status gk_request_submit(const struct gk_request *request, struct gk_cli
     if (status != GK_OK) {
         return status;
     }
-    int64_t job = gk_json_get_int(reply, "job", 0), unchanged = gk_json_get_int(reply, "unchanged", 0);
+    int64_t job = gk_json_get_int(reply, "job", 0),
+            unchanged = gk_json_get_int(reply, "unchanged", 0);
     const struct gk_json *warnings = gk_json_get(reply, "warnings");
     /* A run starts its own workers in a moment: that none is there yet is no news. */
     for (size_t i = 0; !request->device_count && i < gk_json_count(warnings); i++) {

@@ -84,12 +84,12 @@ enum gk_status gk_parse_until(const char *text, uint64_t wall_ms, uint64_t *unti
 
 /* What a set may say, as the options that submit has on its line. */
 static const struct gk_option set_options[] = {
-    {"shapes", "FILE", "", false},     {"arch", "ARCH", "", true},
-    {"budget", "BUDGET", "", false},   {"strategy", "NAME", "", false},
-    {"policy", "POLICY", "", false},   {"seed", "N", "", false},
-    {"priority", "N", "", false},      {"until", "TIME", "", false},
-    {"if-changed", NULL, "", false},   {"wait", NULL, "", false},
-    {"fresh", NULL, "", false},        {NULL, NULL, NULL, false}};
+    {"shapes", "FILE", "", false},   {"arch", "ARCH", "", true},
+    {"budget", "BUDGET", "", false}, {"strategy", "NAME", "", false},
+    {"policy", "POLICY", "", false}, {"seed", "N", "", false},
+    {"priority", "N", "", false},    {"until", "TIME", "", false},
+    {"if-changed", NULL, "", false}, {"wait", NULL, "", false},
+    {"fresh", NULL, "", false},      {NULL, NULL, NULL, false}};
 
 static const struct gk_option *option_of(const char *name)
 {
@@ -118,7 +118,8 @@ static bool name_is_good(const char *name)
 {
     size_t size = strlen(name);
     return size > 0 && size <= GK_SUITE_NAME_MAX &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == size;
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") ==
+               size;
 }
 
 /* Appends to diag what is wrong with a name; true if nothing is. */
@@ -137,10 +138,11 @@ static bool check_name(const struct gk_json *json, const char *key, bool require
     if (value) {
         gk_json_show(value, met);
     }
-    (void)gk_diag_add(diag, GK_INPUT,
-                      "%s: \"%s\" is %s; allowed is a text of 1 to %d letters, digits, '_', '-' and "
-                      "'.'",
-                      where, key, met, GK_SUITE_NAME_MAX);
+    (void)gk_diag_add(
+        diag, GK_INPUT,
+        "%s: \"%s\" is %s; allowed is a text of 1 to %d letters, digits, '_', '-' and "
+        "'.'",
+        where, key, met, GK_SUITE_NAME_MAX);
     return false;
 }
 
@@ -218,10 +220,10 @@ static void give_numbers(const struct gk_json *json, struct set_texts *texts,
                                : "a whole number");
             continue;
         }
-        enum gk_status status =
-            is_budget ? gk_parse_budget(numbers[i].text, &budget, &err)
-                      : gk_parse_int(numbers[i].text, numbers[i].key, numbers[i].min,
-                                     numbers[i].max, &number, &err);
+        enum gk_status status = is_budget
+                                    ? gk_parse_budget(numbers[i].text, &budget, &err)
+                                    : gk_parse_int(numbers[i].text, numbers[i].key, numbers[i].min,
+                                                   numbers[i].max, &number, &err);
         if (status == GK_OK) {
             give(options, numbers[i].key, numbers[i].text);
         } else {
@@ -257,8 +259,8 @@ static void give_archs(const struct gk_json *json, struct gk_options *options, c
                        struct gk_diag *diag)
 {
     const struct gk_json *archs = gk_json_get(json, "archs");
-    if (!archs || (gk_json_is(archs, GK_JSON_STRING) &&
-                   strcmp(gk_json_string(archs, ""), "all") == 0)) {
+    if (!archs ||
+        (gk_json_is(archs, GK_JSON_STRING) && strcmp(gk_json_string(archs, ""), "all") == 0)) {
         give(options, "arch", "all");
         return;
     }
@@ -312,9 +314,9 @@ static bool take_what(const struct gk_json *json, const char *path, struct gk_su
 static void take_set(struct gk_suite_set *set, struct gk_cli *cli, const struct gk_json *json,
                      const char *path, const char *where, struct gk_diag *diag)
 {
-    static const char *const known[] = {"name",   "op",       "kernel", "shapes", "archs",
-                                        "budget", "strategy", "policy", "seed",   "priority",
-                                        "doc"};
+    static const char *const known[] = {"name",  "op",       "kernel",   "shapes",
+                                        "archs", "budget",   "strategy", "policy",
+                                        "seed",  "priority", "doc"};
     static const char *const switches[] = {"if-changed", "wait", "fresh"};
     const struct gk_options line = cli->options;
     struct gk_options options = {0};

@@ -1,7 +1,7 @@
 /*
- * A suite: what one night tunes, as a file (schemas/suite.schema.json, docs/formats.md). Each set of
- * it is what `gktune submit` takes on its line, and is checked in the same way; the whole is stored
- * by one request.
+ * A suite: what one night tunes, as a file (schemas/suite.schema.json, docs/formats.md). Each set
+ * of it is what `gktune submit` takes on its line, and is checked in the same way; the whole is
+ * stored by one request.
  */
 #ifndef GK_CLI_SUITE_H
 #define GK_CLI_SUITE_H
@@ -21,8 +21,8 @@ struct gk_suite {
 };
 
 /* Reads the file and everything that it names. All mistakes of it, of its shapes files and kernels
- * are in diag at once; GK_OK if there is none. The options --until, --if-changed, --wait, --fresh and --slot of the line hold
- * for every set. */
+ * are in diag at once; GK_OK if there is none. The options --until, --if-changed, --wait, --fresh
+ * and --slot of the line hold for every set. */
 enum gk_status gk_suite_init(struct gk_suite *suite, struct gk_cli *cli, const char *path,
                              struct gk_diag *diag);
 void gk_suite_fini(struct gk_suite *suite);

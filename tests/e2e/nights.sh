@@ -71,6 +71,8 @@ grep -Eq '^\| NOT-RUN \| add \| n=262144 \| mock-sm.*90a .*\| no worker: none wi
 grep -q '^| NEW | add | n=1024 | mock-sm\\_90a ' "$report" || bad "what was judged before the loss has no pick"
 [ -e "$first/export/gk_add_mock_sm_80.h" ] || bad "no header"
 
+"$BIN/gktune" db backup "$TMP/before.db" --no-samples >/dev/null || bad "a backup"
+
 # ---- the second night: another source, other times, one config wrong; the other arch is absent
 sed -i 's/^\(extern "C"\)/static const int another_night = 2;\n\1/' "$TMP/k/add_some.cu"
 grep -q another_night "$TMP/k/add_some.cu" || printf '\n#define ANOTHER_NIGHT 2\n' >>"$TMP/k/add_some.cu"
@@ -111,6 +113,14 @@ for one in "$second"/report.json; do
   "$SRC/tests/support/validate.py" --lines "$SRC/schemas/cli.schema.json" "$TMP/diffs.jsonl" 2>"$TMP/why" || bad "the schema: $(head -n 3 "$TMP/why")"
 done
 "$SRC/tests/support/validate.py" "$SRC/schemas/suite.schema.json" "$TMP/k/adds.suite.json" "$SRC"/deploy/nightly/suites/*.json || bad "suites and their schema"
+
+# ---- the same of stores: a backup from between the nights, and the folder of the daemon that runs
+"$BIN/gktune" diff "$TMP/before.db" "$GKTUNE_STATE" >"$TMP/stores" 2>"$TMP/stores.err"
+rc=$?
+[ $rc = 1 ] || bad "a diff of stores ended with $rc: $(cat "$TMP/stores.err")"
+grep -Eq '^SLOWER +add +n=1024 +mock-sm_80' "$TMP/stores" && grep -Eq '^NOT-RUN +add +n=2048 +mock-sm_90a.*no worker' "$TMP/stores" ||
+  bad "the stores: $(cat "$TMP/stores")"
+grep -q '^gktune: 1 slower, 1 wrong' "$TMP/stores.err" || bad "what the stores say in a line: $(cat "$TMP/stores.err")"
 
 # ---- nothing has changed since: nothing is asked for on the arch that was there
 "$BIN/gktune" submit --suite "$TMP/k/adds.suite.json" --if-changed --json >"$TMP/three" 2>/dev/null || bad "the third submission"

@@ -81,41 +81,40 @@ static void test_one_night_at_a_time(void **state)
     (void)state;
     rig_open(&rig, ":memory:", TOY);
     rig.fails = never;
-    assert_string_equal(
-        send_night(&rig, "llama", "n1", set_of(&rig, "n1", "a", "emu-sm_80", THREE, 0, false),
-                   set_of(&rig, "n1", "b", "emu-sm_90a", TWO, 0, false)),
-        "OK");
+    assert_string_equal(send_night(&rig, "llama", "n1",
+                                   set_of(&rig, "n1", "a", "emu-sm_80", THREE, 0, false),
+                                   set_of(&rig, "n1", "b", "emu-sm_90a", TWO, 0, false)),
+                        "OK");
     int64_t a = member(&rig, 0, "job"), b = member(&rig, 1, "job");
     assert_true(a > 0 && b > a);
     assert_int_equal(member(&rig, 1, "tasks"), 2);
     /* The same request again, since its answer was lost. */
-    assert_string_equal(
-        send_night(&rig, "llama", "n1", set_of(&rig, "n1", "a", "emu-sm_80", THREE, 0, false),
-                   set_of(&rig, "n1", "b", "emu-sm_90a", TWO, 0, false)),
-        "OK");
+    assert_string_equal(send_night(&rig, "llama", "n1",
+                                   set_of(&rig, "n1", "a", "emu-sm_80", THREE, 0, false),
+                                   set_of(&rig, "n1", "b", "emu-sm_90a", TWO, 0, false)),
+                        "OK");
     assert_int_equal(member(&rig, 0, "job"), a);
     assert_int_equal(member(&rig, 1, "job"), b);
     /* The timer fired twice; also after a restart the daemon knows. */
     for (int restart = 0; restart < 2; restart++) {
-        assert_string_equal(
-            send_night(&rig, "llama", "n2", set_of(&rig, "n2", "a", "emu-sm_80", TWO, 0, false),
-                       NULL),
-            "CONFLICT");
+        assert_string_equal(send_night(&rig, "llama", "n2",
+                                       set_of(&rig, "n2", "a", "emu-sm_80", TWO, 0, false), NULL),
+                            "CONFLICT");
         assert_non_null(strstr(reply_text(&rig), "job 1 of night 'n1' has not ended"));
         rig_restart(&rig);
     }
     assert_int_equal(rig_count(&rig, "jobs", "jobs", 0), 2);
     /* Another suite is another matter, and so is the next night when the first has ended. */
-    assert_string_equal(send_night(&rig, "other", "n2",
-                                   set_of(&rig, "n2", "x", "emu-sm_80", TWO, 0, false), NULL),
-                        "OK");
+    assert_string_equal(
+        send_night(&rig, "other", "n2", set_of(&rig, "n2", "x", "emu-sm_80", TWO, 0, false), NULL),
+        "OK");
     (void)rig_connect(&rig, "s1", "emu:sm_80", 4);
     (void)rig_connect(&rig, "s2", "emu:sm_90a", 4);
     (void)rig_work(&rig, 1000);
     assert_string_equal(rig_job_state(&rig, b), "done");
-    assert_string_equal(send_night(&rig, "llama", "n3",
-                                   set_of(&rig, "n3", "a", "emu-sm_80", TWO, 0, false), NULL),
-                        "OK");
+    assert_string_equal(
+        send_night(&rig, "llama", "n3", set_of(&rig, "n3", "a", "emu-sm_80", TWO, 0, false), NULL),
+        "OK");
     rig_close(&rig);
 }
 
@@ -125,10 +124,10 @@ static void test_all_errors_at_once(void **state)
     struct rig rig;
     (void)state;
     rig_open(&rig, ":memory:", TOY);
-    assert_string_equal(
-        send_night(&rig, "s", "n1", set_of(&rig, "n1", "one", "sm_10", TWO, 0, false),
-                   set_of(&rig, "n1", "two", "emu-sm_80", bad, 0, false)),
-        "INPUT");
+    assert_string_equal(send_night(&rig, "s", "n1",
+                                   set_of(&rig, "n1", "one", "sm_10", TWO, 0, false),
+                                   set_of(&rig, "n1", "two", "emu-sm_80", bad, 0, false)),
+                        "INPUT");
     assert_non_null(strstr(reply_text(&rig), "set 'one': arch 'sm_10'"));
     assert_non_null(strstr(reply_text(&rig), "set 'two': problem 0"));
     /* One that is right is not stored beside one that is wrong. */
@@ -195,13 +194,14 @@ static void test_until(void **state)
     struct rig_worker *here = rig_connect(&rig, "s1", "emu:sm_80", 4);
     struct rig_worker *lost = rig_connect(&rig, "s2", "emu:sm_90a", 4);
     uint64_t until_ms = rig.wall_ms + 60000;
-    assert_string_equal(
-        send_night(&rig, "s", "n1", set_of(&rig, "n1", "a", "emu-sm_80", TWO, until_ms, false),
-                   set_of(&rig, "n1", "b", "emu-sm_90a", TWO, until_ms, false)),
-        "OK");
+    assert_string_equal(send_night(&rig, "s", "n1",
+                                   set_of(&rig, "n1", "a", "emu-sm_80", TWO, until_ms, false),
+                                   set_of(&rig, "n1", "b", "emu-sm_90a", TWO, until_ms, false)),
+                        "OK");
     int64_t a = member(&rig, 0, "job"), b = member(&rig, 1, "job");
     assert_string_equal(send_night(&rig, "t", "n1",
-                                   set_of(&rig, "x", "c", "mock-sm_80", TWO, until_ms, false), NULL),
+                                   set_of(&rig, "x", "c", "mock-sm_80", TWO, until_ms, false),
+                                   NULL),
                         "OK");
     int64_t c = member(&rig, 0, "job");
     assert_true(lost->lease_count > 0);
@@ -244,10 +244,10 @@ static void test_out_of_time(void **state)
     rig.fails = never;
     struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 1);
     uint64_t until_ms = rig.wall_ms + 1000;
-    assert_string_equal(
-        send_night(&rig, "s", "n1", set_of(&rig, "n1", "a", "emu-sm_80", TWO, until_ms, false),
-                   NULL),
-        "OK");
+    assert_string_equal(send_night(&rig, "s", "n1",
+                                   set_of(&rig, "n1", "a", "emu-sm_80", TWO, until_ms, false),
+                                   NULL),
+                        "OK");
     assert_int_equal(worker->lease_count, 1);
     rig_advance(&rig, 1500);
     assert_int_equal(worker->lease_count, 1); /* it runs to its end */
