@@ -40,6 +40,11 @@ static const struct gk_option run_options[] = {
     JSON_OPTION,
     END_OPTION};
 
+static const struct gk_option doctor_options[] = {
+    {"free-ballast", NULL, "remove the file kept for a full disk, and do nothing else", false},
+    JSON_OPTION,
+    END_OPTION};
+
 static const struct gk_option submit_options[] = {
     {"shapes", "FILE", "problems: JSON or CSV", false},
     {"suite", "FILE", "what a night tunes: several sets of an op and a shapes file, stored at once",
@@ -274,10 +279,15 @@ static const struct gk_command commands[] = {
     {"workers", gk_cmd_workers, "workers and their devices", "[--json]",
      "Those that the store knows, with what they last reported.", "  gktune workers\n", json_only,
      0, 0},
-    {"doctor", gk_cmd_doctor, "what this machine has and lacks", "[--json]",
-     "Libraries, devices, sandbox, state folder, limits: a line each, with advice. Exits 2 when\n"
-     "something needed is missing.",
-     "  gktune doctor\n", json_only, 0, 0},
+    {"doctor", gk_cmd_doctor, "what this machine has and lacks", "[--free-ballast] [--json]",
+     "Libraries and their known faults, devices, sandbox, state folder, store, disk and whether "
+     "its\n"
+     "fsync is honest, keys, limits, clock, hardening of installed units: a line each, with "
+     "advice.\n"
+     "Exits 2 when something needed is missing, 0 with warnings. --free-ballast gives up the file\n"
+     "that gktuned keeps for a full disk, and does nothing else.",
+     "  gktune doctor\n  gktune doctor --free-ballast --state /var/lib/gktune\n", doctor_options, 0,
+     0},
     {"db", gk_cmd_db, "care for the store",
      "check | backup FILE [--no-samples] | restore FILE | prune [--days N] [--json]",
      "check reads everything; backup copies while work goes on; restore makes a store of a backup "

@@ -71,6 +71,41 @@ static const char *network_name(const char *path)
     return NULL;
 }
 
+/* Whoever else can write there can replace the store, and whoever can read it has keys and kernels;
+ * a link can be turned to another folder while the daemon runs. */
+static enum gk_status check_owner(const char *path, struct gk_err *err)
+{
+    struct stat info;
+    if (lstat(path, &info) != 0) {
+        return gk_fail(err, GK_IO, "state folder '%s': %s; " GK_HINT, path, strerror(errno));
+    }
+    if (S_ISLNK(info.st_mode)) {
+        char target[1024];
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = '\0';
+        return gk_fail(err, GK_INPUT,
+                       "state folder '%s' is a symbolic link to '%s': name the folder itself", path,
+                       target);
+    }
+    if (!S_ISDIR(info.st_mode)) {
+        return gk_fail(err, GK_IO, "state folder '%s' is not a folder; " GK_HINT, path);
+    }
+    if (info.st_uid != geteuid()) {
+        return gk_fail(
+            err, GK_INPUT,
+            "state folder '%s' belongs to user %u and we are user %u: its owner must run "
+            "this, or " GK_HINT,
+            path, (unsigned)info.st_uid, (unsigned)geteuid());
+    }
+    if (info.st_mode & 077) {
+        return gk_fail(
+            err, GK_INPUT,
+            "state folder '%s' has mode %04o, so others can look into it: chmod 700 '%s'", path,
+            (unsigned)(info.st_mode & 07777), path);
+    }
+    return GK_OK;
+}
+
 enum gk_status gk_state_dir_make(const char *path, struct gk_err *err)
 {
     char *copy = gk_strdup(path);
@@ -91,9 +126,9 @@ enum gk_status gk_state_dir_make(const char *path, struct gk_err *err)
     if (status != GK_OK) {
         return status;
     }
-    struct stat info;
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return gk_fail(err, GK_IO, "state folder '%s' is not a folder; " GK_HINT, path);
+    status = check_owner(path, err);
+    if (status != GK_OK) {
+        return status;
     }
     if (access(path, R_OK | W_OK | X_OK) != 0) {
         return gk_fail(err, GK_IO, "state folder '%s' cannot be written: %s; " GK_HINT, path,

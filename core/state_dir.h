@@ -13,8 +13,9 @@
 enum gk_status gk_state_dir(const char *option, const char *env_state, const char *xdg,
                             const char *home, struct gk_buf *out, struct gk_err *err);
 
-/* Creates the folder and its parents with mode 0700 and checks that it can be written. A folder on
- * a network file system is refused (SQLite's locks do not hold there). */
+/* Creates the folder and its parents with mode 0700 and checks that it is ours alone and can be
+ * written: no symbolic link, no other owner, no rights of others. A folder on a network file system
+ * is refused (SQLite's locks do not hold there). */
 enum gk_status gk_state_dir_make(const char *path, struct gk_err *err);
 
 /* File names inside. */

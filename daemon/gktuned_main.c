@@ -71,10 +71,13 @@ static void say(const struct gk_err *err)
     (void)fprintf(stderr, "gktuned: %s\n", err->text);
 }
 
-static int exit_code(enum gk_status status)
+/* served: the store was ours. What fails then is not how we were called: whoever started us may
+ * start us again. */
+static int exit_code(enum gk_status status, bool served)
 {
     bool usage = status == GK_BUSY || status == GK_VERSION || status == GK_UNSUPPORTED;
-    return usage ? 2 : gk_status_exit(status);
+    bool store = status == GK_IO || status == GK_FULL || status == GK_CORRUPT;
+    return served && store ? 4 : usage ? 2 : gk_status_exit(status);
 }
 
 /* "log_level" is --log-level; "migrate", which is on by itself, is --no-migrate. */
@@ -267,7 +270,7 @@ static bool is_journal(const char *stream)
 
 static enum gk_status serve(const struct arguments *arguments, struct gk_settings *settings,
                             const char *state, const struct endpoints *endpoints,
-                            struct gk_log *log, struct gk_err *err)
+                            struct gk_log *log, bool *served_out, struct gk_err *err)
 {
     int fd = -1;
     struct gk_notify notify;
@@ -292,6 +295,7 @@ static enum gk_status serve(const struct arguments *arguments, struct gk_setting
     }
     if (status == GK_OK) {
         shell.lock_fd = fd;
+        *served_out = true;
         status = gk_shell_run(&shell, err);
     }
     gk_lock_release(fd);
@@ -320,10 +324,32 @@ static enum gk_status make_log(const struct arguments *arguments,
     return gk_log_create(&setup, log_out, err);
 }
 
+/* What to do when it is the store's fault; NULL: the message says it. */
+static const char *advice(enum gk_status status)
+{
+    switch (status) {
+    case GK_CORRUPT:
+        return "nothing is started over a damaged store: keep a copy of the folder, restore the "
+               "last "
+               "backup into another one (gktune db restore --state DIR), or rescue rows with "
+               "sqlite3 "
+               "gktune.db .recover";
+    case GK_FULL:
+        return "free some space, or gktune doctor --free-ballast; the next start goes on";
+    case GK_IO:
+        return "look at the kernel's log for the disk; the next start recovers from the "
+               "write-ahead "
+               "log";
+    default:
+        return NULL;
+    }
+}
+
 static int run(const struct arguments *arguments, struct gk_settings *settings, const char *state,
                const struct endpoints *endpoints, struct gk_err *err)
 {
     struct gk_log *log = NULL;
+    bool served = false;
     enum gk_status status = make_log(arguments, settings, &log, err);
     if (status == GK_OK && gk_log_begin(log, GK_EVENT_START)) {
         gk_log_text(log, "version", VERSION);
@@ -332,19 +358,21 @@ static int run(const struct arguments *arguments, struct gk_settings *settings, 
         gk_log_text(log, "config", arguments->config);
         gk_log_end(log);
     }
-    status = status == GK_OK ? serve(arguments, settings, state, endpoints, log, err) : status;
+    status =
+        status == GK_OK ? serve(arguments, settings, state, endpoints, log, &served, err) : status;
     if (status == GK_OK) {
         gk_log_say(log, GK_EVENT_ENDED, "in order");
     } else if (!arguments->is_private && gk_log_begin(log, GK_EVENT_FAILED)) {
         gk_log_text(log, "code", gk_status_name(status));
         gk_log_text(log, "text", err->text);
-        gk_log_int(log, "exit", exit_code(status));
+        gk_log_int(log, "exit", exit_code(status, served));
+        gk_log_text(log, "advice", advice(status));
         gk_log_end(log);
     } else { /* the command that started us shows it to its user */
         say(err);
     }
     gk_log_destroy(log);
-    return exit_code(status);
+    return exit_code(status, served);
 }
 
 int main(int argc, char **argv)
@@ -380,7 +408,7 @@ int main(int argc, char **argv)
     int code = 0;
     if (status != GK_OK) {
         say(&err);
-        code = exit_code(status);
+        code = exit_code(status, false);
     } else if (!arguments.ends && arguments.check) {
         code = print_config(&settings, gk_buf_text(&state), &endpoints);
     } else if (!arguments.ends) {

@@ -4,10 +4,13 @@
  */
 #include "daemon/shell_internal.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/state_dir.h"
@@ -164,13 +167,55 @@ static enum gk_status take_file(void *context, const void *bytes, size_t size, s
     return status;
 }
 
+static bool holds_files(const char *path)
+{
+    DIR *folder = opendir(path);
+    bool any = false;
+    for (const struct dirent *entry; folder && !any && (entry = readdir(folder));) {
+        any = entry->d_name[0] != '.';
+    }
+    if (folder) {
+        (void)closedir(folder); /* it was only read */
+    }
+    return any;
+}
+
+/* A store that is gone while its files are there was lost or moved (a disk that is not mounted, a
+ * half copy): an empty one in its place would look like a day on which nothing was ever tuned. */
+static enum gk_status expect_store(const struct shell *shell, struct gk_err *err)
+{
+    struct stat info;
+    if (lstat(shell->store, &info) == 0 || errno != ENOENT) {
+        return GK_OK; /* opening it says what is wrong */
+    }
+    char *wal = gk_asprintf("%s-wal", shell->store);
+    char *blobs = gk_asprintf("%s/blobs", shell->options->state_dir);
+    enum gk_status status = wal && blobs ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK && lstat(wal, &info) == 0 && info.st_size > 0) {
+        status = gk_fail(err, GK_CORRUPT,
+                         "%s is missing and its write-ahead log is there: put the store back, or "
+                         "restore a backup into another state folder (gktune db restore)",
+                         shell->store);
+    } else if (status == GK_OK && holds_files(blobs)) {
+        status = gk_fail(err, GK_CORRUPT,
+                         "%s is missing and %s holds its files: put the store back, or restore a "
+                         "backup (gktune db restore); to begin anew remove the folder's content",
+                         shell->store, blobs);
+    }
+    free(wal);
+    free(blobs);
+    return status;
+}
+
 static enum gk_status start(struct shell *shell, struct gk_err *err)
 {
     const struct gk_shell_options *options = shell->options;
     shell->store = gk_asprintf("%s/%s", options->state_dir, GK_STATE_STORE);
     enum gk_status status =
-        shell->store ? gk_db_open(shell->store, options->settings->migrate, &shell->db, err)
-                     : gk_fail(err, GK_NOMEM, "out of memory");
+        shell->store ? expect_store(shell, err) : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK) {
+        status = gk_db_open(shell->store, options->settings->migrate, &shell->db, err);
+    }
     if (status == GK_OK) {
         status = gk_db_start(shell->db, &shell->epoch, err);
     }

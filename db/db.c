@@ -236,6 +236,11 @@ void gk_db_close(struct gk_db *db)
         (void)sqlite3_finalize(db->statements[i].statement); /* repeats an error told before */
         free(db->statements[i].sql);
     }
+    if (db->broken && db->handle) {
+        /* Closing would copy the WAL into the file and sync again what was just refused. The next
+         * start reads the WAL as it is. */
+        (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
     (void)sqlite3_close(db->handle); /* cannot be busy: all statements are final */
     free(db->path);
     free(db);
