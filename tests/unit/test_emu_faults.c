@@ -164,6 +164,15 @@ static void traps_and_limits(void **state)
     assert_contains(rig.report.text, "the limit is 50000");
     assert_true(rig.report.counts.warp_instructions > 50000);
     rig_fini(&rig);
+
+    /* Blocks that do nothing take the host's time too. */
+    start(&rig, KERNEL("ret;"));
+    rig.grid[0] = 2147483647;
+    gk_emu_set_work_limit(rig.emu, 500000);
+    RIG_FAULT(&rig, WORK_LIMIT, "k", 0);
+    assert_contains(rig.report.text, "where a block counts as 256");
+    assert_true(rig.report.counts.blocks < 3000);
+    rig_fini(&rig);
 }
 
 static void deadlock_lists_who_waits(void **state)

@@ -21,6 +21,7 @@
 #define MEMORY_LIMIT_DEFAULT (2ull << 30)
 #define WARP_TURN            1024u /* instructions */
 #define TURN_RANDOM_MAX      256u
+#define BLOCK_WORK           256 /* warp instructions */
 #define BLOCK_TURN                                                                                 \
     20000u /* of all its warps: what a spinning block burns while it waits for another */
 /* Host memory of registers, shared and local memory of the resident blocks. */
@@ -397,6 +398,13 @@ static uint64_t unit_in_order(const struct emu_run *run, uint64_t i)
                                                  : units - 1 - i;
 }
 
+/* To begin a block takes the host as long as some hundred instructions: a grid of two thousand
+ * million empty blocks is no small launch. */
+static bool over_limit(const struct emu_run *run)
+{
+    return run->executed + run->report->counts.blocks * BLOCK_WORK > run->limit;
+}
+
 /* One turn of a block. false: a fault. *stepped_out: some warp could run. */
 static bool block_turn(struct emu_run *run, struct emu_block *block, bool *stepped_out)
 {
@@ -421,7 +429,7 @@ static bool block_turn(struct emu_run *run, struct emu_block *block, bool *stepp
                 return false;
             }
         }
-        if (run->executed > run->limit) {
+        if (over_limit(run)) {
             return true;
         }
     }
@@ -493,8 +501,9 @@ static void report_work_limit(struct emu_run *run)
 
     (void)snprintf(text, sizeof(text),
                    "%" PRIu64 " warp instructions were executed in %" PRIu64 " of %" PRIu64
-                   " blocks, the limit is %" PRIu64,
-                   run->executed, run->report->counts.blocks, run->total_blocks, run->limit);
+                   " blocks, the limit is %" PRIu64 ", where a block counts as %d",
+                   run->executed, run->report->counts.blocks, run->total_blocks, run->limit,
+                   BLOCK_WORK);
     emu_fault_launch(run, GK_EMU_FAULT_WORK_LIMIT, text);
 }
 
@@ -587,7 +596,7 @@ static bool run_blocks(struct emu_run *run)
                 if (!unit_turn(run, u, &stepped, &done)) {
                     return false;
                 }
-                if (run->executed > run->limit) {
+                if (over_limit(run)) {
                     report_work_limit(run);
                     return false;
                 }
