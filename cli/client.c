@@ -1,6 +1,6 @@
 /* The command line's side of the protocol: see client.h. One thread. */
 #include "cli/client.h"
-#include "core/link.h"
+#include "core/keys.h"
 #include "core/state_dir.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define START_MS                                                                                   \
     120000 /* ready within 1 s as a rule; a packed backup of 100,000 trials takes 16 s to unpack   \
-           */
+            */
 #define RACE_MS          5000  /* how long the loser of a race for the lock looks for the winner */
 #define SLICE_MS         100   /* between two looks at a private daemon while a reply is awaited */
 #define EVENTS_MAX       10000 /* kept while nobody asks for them; the oldest go first */
@@ -97,6 +97,30 @@ static char *holder_endpoint(const char *state_dir)
     return found;
 }
 
+/* The key for this endpoint; key_out stays empty where none is needed. */
+static enum gk_status find_key(const struct gk_cli *cli, const char *endpoint,
+                               struct gk_key *key_out, struct gk_err *err)
+{
+    if (strncmp(endpoint, "tcp://", 6) != 0) {
+        return GK_OK; /* the local socket: whoever reaches it may use it */
+    }
+    if (!cli->key_file) {
+        return gk_fail(err, GK_USAGE,
+                       "%s: tcp needs a key: --key FILE or $GKTUNE_KEY. gktune keys new on the "
+                       "daemon's host makes one",
+                       endpoint);
+    }
+    enum gk_status status = gk_key_load(cli->key_file, key_out, err);
+    if (status == GK_OK && (!key_out->secret_key[0] || !key_out->server_key[0])) {
+        status = gk_fail(err, GK_INPUT, "%s: lacks the line '%s'", cli->key_file,
+                         key_out->secret_key[0] ? "server" : "secret");
+    }
+    if (status == GK_OK && !key_out->name[0]) {
+        (void)snprintf(key_out->name, sizeof key_out->name, "unnamed");
+    }
+    return status;
+}
+
 static enum gk_status connect_to(struct gk_client *client, const char *endpoint, struct gk_err *err)
 {
     char *copy = gk_strdup(endpoint);
@@ -105,7 +129,12 @@ static enum gk_status connect_to(struct gk_client *client, const char *endpoint,
     }
     gk_link_destroy(client->link);
     client->link = NULL;
-    enum gk_status status = gk_link_connect(endpoint, &client->link, err);
+    struct gk_key key = {0};
+    enum gk_status status = find_key(client->cli, endpoint, &key, err);
+    if (status == GK_OK) {
+        status = gk_link_connect_as(endpoint, key.name[0] ? &key : NULL, NULL, &client->link, err);
+    }
+    gk_key_wipe(&key);
     if (status != GK_OK) {
         free(copy);
         return status;
@@ -238,6 +267,31 @@ enum gk_status gk_client_open(struct gk_cli *cli, struct gk_client **client_out,
     return GK_OK;
 }
 
+enum gk_status gk_client_tell(struct gk_cli *cli, const char *verb, struct gk_json *body,
+                              bool *told_out, struct gk_err *err)
+{
+    struct gk_client *client = NULL;
+    char *holder = cli->state_dir ? holder_endpoint(cli->state_dir) : NULL;
+    bool there = holder != NULL;
+    free(holder);
+    if (!there) {
+        gk_json_free(body);
+        *told_out = false;
+        return GK_OK;
+    }
+    enum gk_status status = gk_client_open(cli, &client, err);
+    if (status == GK_OK) {
+        status = gk_client_request(client, verb, body, 0, NULL, err);
+    } else {
+        gk_json_free(body);
+    }
+    gk_client_close(client);
+    if (status == GK_OK) {
+        *told_out = true;
+    }
+    return status;
+}
+
 void gk_client_close(struct gk_client *client)
 {
     if (!client) {
@@ -365,6 +419,10 @@ static enum gk_status await_reply(struct gk_client *client, struct gk_json *body
     for (;;) {
         enum gk_status status = take_messages(client, client->seq, reply_out, err);
         if (status != GK_AGAIN) {
+            return status;
+        }
+        status = gk_link_refused(client->link, err);
+        if (status != GK_OK) {
             return status;
         }
         int64_t left = end - now_ms(client);

@@ -20,6 +20,10 @@ struct gk_client;
 /* GK_UNREACHABLE, or what stopped a private daemon from starting. */
 enum gk_status gk_client_open(struct gk_cli *cli, struct gk_client **client_out,
                               struct gk_err *err);
+/* Sends a request to the daemon of the state folder, if there is one; never starts one. The body is
+ * taken. */
+enum gk_status gk_client_tell(struct gk_cli *cli, const char *verb, struct gk_json *body,
+                              bool *told_out, struct gk_err *err);
 /* Ends a private daemon; it finishes its commits first. */
 void gk_client_close(struct gk_client *client);
 

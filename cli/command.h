@@ -26,7 +26,8 @@ struct gk_cli {
     const struct gk_catalog *catalog;
     struct gk_catalog *owned_catalog;
     bool catalog_tried;
-    const char *connect; /* --connect or $GKTUNE_CONNECT; NULL */
+    const char *connect;  /* --connect or $GKTUNE_CONNECT; NULL */
+    const char *key_file; /* --key or $GKTUNE_KEY: a path, never the key itself; NULL */
     struct gk_clock clock;
     bool json;
     bool color;        /* stderr is a terminal and NO_COLOR is not set */
@@ -64,6 +65,7 @@ enum gk_status gk_cmd_replay(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_kernels(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_workers(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err);
+enum gk_status gk_cmd_keys(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_emu(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_version(struct gk_cli *cli, struct gk_err *err);

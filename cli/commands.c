@@ -16,7 +16,7 @@ const struct gk_option gk_common_options[] = {
     {"state", "DIR",
      "state folder ($GKTUNE_STATE; else $XDG_STATE_HOME/gktune, ~/.local/state/gktune)", false},
     {"connect", "ENDPOINT", "daemon to talk to, as ipc:///path ($GKTUNE_CONNECT)", false},
-    {"key", "FILE", "key for a daemon behind tcp ($GKTUNE_KEY)", false},
+    {"key", "FILE", "key file for a daemon behind tcp ($GKTUNE_KEY)", false},
     {"kernels", "DIR", "folder of ops and templates instead of the installed one", false},
     END_OPTION};
 
@@ -142,6 +142,17 @@ static const struct gk_option emu_options[] = {
     END_OPTION};
 static const struct gk_option kernels_options[] = {
     {"arch", "ARCH", "for the number of configs (default emu-sm_80)", false},
+    JSON_OPTION,
+    END_OPTION};
+static const struct gk_option keys_options[] = {
+    {"roles", "R,..", "new, add: submit, work, admin", false},
+    {"pool", NULL, "new, add: many hosts may use it at once (a worker's key)", false},
+    {"hosts", "ADDR,..", "new, add: addresses and networks that may use it, as 10.1.0.0/16", false},
+    {"out", "FILE", "new: the file of the secret key (default NAME.key)", false},
+    {"server", "KEY", "new: public key of a daemon on another host; nothing is admitted here",
+     false},
+    {"public", "KEY", "add: the public key, as keys new on the other host has printed it", false},
+    {"reason", "TEXT", "revoke: why; it stays in the list", false},
     JSON_OPTION,
     END_OPTION};
 static const struct gk_option db_options[] = {
@@ -294,6 +305,26 @@ static const struct gk_command commands[] = {
      "in a\n"
      "state folder that has none; prune deletes ended jobs' trials, never what a pick rests on.",
      "  gktune db check\n  gktune db backup /backup/gktune.db --no-samples\n", db_options, 1, 2},
+    {"keys", gk_cmd_keys, "who may use the daemon from other hosts",
+     "new NAME --roles R,.. [--pool] [--hosts A,..] [--out FILE] [--server KEY] | add NAME "
+     "--public KEY --roles R,.. | list | revoke NAME --reason TEXT [--json]",
+     "Run on the daemon's host. new makes a key pair, admits it, and writes FILE, which is copied "
+     "to "
+     "the\n"
+     "host that is to use it: gktune --connect tcp://.. --key FILE, gktune-worker --connect "
+     "tcp://.. "
+     "--key\n"
+     "FILE. With --server it only makes the pair, on the host that will use it, so that the secret "
+     "never\n"
+     "travels; add then admits its public half. Roles: submit queues jobs and sends kernels, work "
+     "takes\n"
+     "leases, admin does all that is left. A running daemon hears of a change at once; sessions of "
+     "a\n"
+     "revoked key end. A name is never given twice.",
+     "  gktune keys new alice --roles submit --out alice.key\n"
+     "  gktune keys new farm --roles work --pool --hosts 10.1.0.0/16\n"
+     "  gktune keys revoke alice --reason 'laptop lost'\n",
+     keys_options, 1, 2},
     {"version", gk_cmd_version, "the version", "[--json]", "Of this build and its protocol.",
      "  gktune version\n", json_only, 0, 0},
 };

@@ -88,8 +88,9 @@ static enum gk_status prepare(struct gk_cli *cli, struct gk_err *err)
     if (!cli->connect) {
         cli->connect = env("GKTUNE_CONNECT");
     }
-    if (gk_options_get(&cli->options, "key") || env("GKTUNE_KEY")) {
-        return gk_fail(err, GK_UNSUPPORTED, "--key: this version connects over ipc without keys");
+    cli->key_file = gk_options_get(&cli->options, "key");
+    if (!cli->key_file) {
+        cli->key_file = env("GKTUNE_KEY");
     }
     find_terminal(cli);
     if (gk_state_dir(gk_options_get(&cli->options, "state"), env("GKTUNE_STATE"),
