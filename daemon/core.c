@@ -229,7 +229,12 @@ enum gk_status gk_core_create(const struct gk_core_setup *setup, struct gk_core 
     core->settled_ns = setup->now_ns + GRACE_NS;
     core->counters = setup->counters ? *setup->counters : (struct gk_core_counters){0};
     (void)snprintf(core->version, sizeof core->version, "%s", setup->version ? setup->version : "");
-    enum gk_status status = core_load(core, err);
+    struct gk_json *meta = NULL;
+    enum gk_status status = gk_db_meta(core->db, &meta, err);
+    (void)snprintf(core->store_id, sizeof core->store_id, "%s",
+                   gk_json_get_string(meta, "store_id", ""));
+    gk_json_free(meta);
+    status = status == GK_OK ? core_load(core, err) : status;
     if (status != GK_OK) {
         gk_core_destroy(core);
         return status;

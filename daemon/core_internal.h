@@ -212,7 +212,7 @@ struct gk_core {
     struct penalty penalties[PENALTIES_MAX];
     uint32_t penalty_count;
     int64_t epoch, pid;
-    char version[64];
+    char version[64], store_id[40];
     bool is_private, stopping;
     uint64_t now_ns, wall_ms;
     enum gk_core_disk disk;

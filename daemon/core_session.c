@@ -321,6 +321,7 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
     bool ok = gk_json_set(body, "keep", keep);
     ok = gk_json_set(body, "drop", drop) && ok &&
          gk_json_set_int(body, "heartbeat_ms", HEARTBEAT_MS) &&
+         gk_json_set_string(body, "store_id", core->store_id) &&
          gk_json_set_int(body, "liveness", LIVENESS);
     if (status != GK_OK || !ok) {
         gk_json_free(body);

@@ -26,14 +26,16 @@ static const char help[] =
     "\n"
     "usage: gktune-worker --connect ENDPOINT [options]\n"
     "\n"
-    "  --connect ENDPOINT        of the daemon: ipc:///path\n"
+    "  --connect ENDPOINT        of the daemon: ipc:///path, or tcp://host:port with a key\n"
     "  --device DEVICE           cuda:0, cuda:GPU-UUID, emu, emu:sm_80, mock ...; may be given\n"
     "                            more than once. Default: every CUDA device\n"
     "  --spool DIR               results, bundles, compiled code\n"
     "                            (default: $XDG_STATE_HOME/gktune/worker)\n"
     "  --compile-processes N     1 to 256 (default: one a core)\n"
     "  --private                 standard input is a pipe: end when it closes\n"
-    "  --key FILE, --server-key FILE   for tcp endpoints\n"
+    "  --key FILE                for tcp: of gktune keys new --roles work\n"
+    "  --server-key FILE         the daemon's public key, where FILE of --key does not say it\n"
+    "  --allow-unsandboxed       over tcp: compile although there is no sandbox that works\n"
     "  --list-devices            print the CUDA devices as JSON, and end\n"
     "  --emu-report REQUEST      run one config on the emulated device, print what it did as\n"
     "                            JSON, and end: what gktune emu asks for (worker/emu_report.h)\n"
@@ -47,7 +49,8 @@ static const char help[] =
 struct arguments {
     struct gk_worker_options options;
     const char *child, *nvrtc;
-    const char *emu_report; /* JSON */
+    const char *emu_report;       /* JSON */
+    const char *key, *server_key; /* files */
     bool help, list_devices;
 };
 
@@ -59,6 +62,7 @@ enum option_code {
     OPTION_PRIVATE,
     OPTION_KEY,
     OPTION_SERVER_KEY,
+    OPTION_UNSANDBOXED,
     OPTION_CHILD,
     OPTION_NVRTC,
     OPTION_LIST,
@@ -74,6 +78,7 @@ static const struct option long_options[] = {
     {"private", no_argument, NULL, OPTION_PRIVATE},
     {"key", required_argument, NULL, OPTION_KEY},
     {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
+    {"allow-unsandboxed", no_argument, NULL, OPTION_UNSANDBOXED},
     {"child", required_argument, NULL, OPTION_CHILD},
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"list-devices", no_argument, NULL, OPTION_LIST},
@@ -128,8 +133,14 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
             arguments->options.is_private = true;
             break;
         case OPTION_KEY:
+            arguments->key = optarg;
+            break;
         case OPTION_SERVER_KEY:
-            break; /* of tcp endpoints, which are refused below */
+            arguments->server_key = optarg;
+            break;
+        case OPTION_UNSANDBOXED:
+            arguments->options.allow_unsandboxed = true;
+            break;
         case OPTION_CHILD:
             arguments->child = optarg;
             break;
@@ -159,19 +170,42 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
     return status;
 }
 
-static enum gk_status check_options(const struct gk_worker_options *options, struct gk_err *err)
+/* The key for a tcp endpoint; *key stays as it is where none is needed. */
+static enum gk_status find_key(const struct arguments *arguments, struct gk_key *key,
+                               struct gk_err *err)
 {
-    if (!options->endpoint) {
+    struct gk_key server = {0};
+    if (!arguments->options.endpoint) {
         return gk_fail(err, GK_USAGE, "--connect ENDPOINT is needed; see --help");
     }
-    if (strncmp(options->endpoint, "tcp://", 6) == 0) {
-        return gk_fail(
-            err, GK_UNSUPPORTED,
-            "%s: tcp needs encrypted sockets, which this build does not have; ipc:///path is "
-            "allowed",
-            options->endpoint);
+    if (strncmp(arguments->options.endpoint, "tcp://", 6) != 0) {
+        return GK_OK;
     }
-    return GK_OK;
+    if (!arguments->key) {
+        return gk_fail(err, GK_USAGE,
+                       "%s: tcp needs --key FILE: gktune keys new NAME --roles work, on the "
+                       "daemon's host, makes one",
+                       arguments->options.endpoint);
+    }
+    enum gk_status status = gk_key_load(arguments->key, key, err);
+    if (status == GK_OK && arguments->server_key) {
+        status = gk_key_load(arguments->server_key, &server, err);
+        const char *text = server.server_key[0] ? server.server_key : server.public_key;
+        if (status == GK_OK) {
+            memcpy(key->server_key, text, sizeof key->server_key);
+        }
+        gk_key_wipe(&server);
+    }
+    if (status == GK_OK && !key->secret_key[0]) {
+        status = gk_fail(err, GK_INPUT, "%s: lacks the line 'secret'", arguments->key);
+    }
+    if (status == GK_OK && !key->server_key[0]) {
+        status = gk_fail(err, GK_INPUT,
+                         "%s: lacks the line 'server', the daemon's public key: give --server-key "
+                         "FILE with it",
+                         arguments->key);
+    }
+    return status;
 }
 
 /* Without --device: every CUDA device there is. *all_out holds their names; the caller frees it. */
@@ -248,7 +282,8 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct gk_device_props *devices = NULL;
-    enum gk_status status = check_options(options, err);
+    struct gk_key key = {0};
+    enum gk_status status = find_key(arguments, &key, err);
     if (status == GK_OK && options->device_count == 0) {
         status = default_devices(options, &devices, err);
     }
@@ -261,6 +296,7 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     if (status == GK_OK) {
         options->spool = spool;
         options->program = program;
+        options->key = key.secret_key[0] ? &key : NULL;
         options->bwrap = find_bwrap();
         options->build = BUILD;
         options->places = compiler_places();
@@ -271,6 +307,7 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
         }
         status = gk_worker_run(options, err);
     }
+    gk_key_wipe(&key);
     free(devices);
     free(spool);
     return status;

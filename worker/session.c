@@ -12,9 +12,11 @@
 #define RECEIVE_MAX          64 /* messages a turn of the loop */
 #define RECONNECT_MIN_MS     250
 #define RECONNECT_MAX_MS     30000
+#define HOLD_MAX_MS          600000 /* whatever a REJECT says */
 #define HEARTBEAT_DEFAULT_MS 2000
 #define LIVENESS_DEFAULT     3
 #define CREDIT_PER_PROCESS   3
+#define REFUSED_ATTEMPTS     4 /* a refused key begins with the back-off of so many: seconds */
 
 /* ------------------------------------------------------------------ sending */
 
@@ -199,8 +201,32 @@ static void drop_token(struct worker *worker, int64_t token)
     }
 }
 
+/* Two daemons over two copies of one store: whoever has seen the newer one works for no other. A
+ * store of another id is another store, and its epochs say nothing here. */
+static bool is_ghost(struct worker *worker, const struct gk_message *message)
+{
+    const char *store = gk_json_get_string(message->body, "store_id", "");
+    if (strcmp(store, worker->store_id) != 0) {
+        (void)snprintf(worker->store_id, sizeof worker->store_id, "%s", store);
+        worker->epoch_seen = 0;
+    }
+    if (message->epoch < worker->epoch_seen) {
+        worker_log(worker,
+                   "a daemon with epoch %llu answers, %llu was seen before: an older copy of the "
+                   "store is served; nothing is done for it",
+                   (unsigned long long)message->epoch, (unsigned long long)worker->epoch_seen);
+        return true;
+    }
+    worker->epoch_seen = message->epoch;
+    return false;
+}
+
 static void take_welcome(struct worker *worker, const struct gk_message *message)
 {
+    if (is_ghost(worker, message)) {
+        session_disconnect(worker);
+        return;
+    }
     const struct gk_json *drop = gk_json_get(message->body, "drop");
     uint32_t damaged = 0;
     worker->epoch = message->epoch;
@@ -288,6 +314,7 @@ static void take_reject(struct worker *worker, const struct gk_json *body)
     if (retry_ms <= 0) {
         worker_end(worker, GK_DENIED, text);
     } else {
+        worker->hold_ms = (uint64_t)(retry_ms < HOLD_MAX_MS ? retry_ms : HOLD_MAX_MS);
         session_disconnect(worker);
     }
 }
@@ -390,7 +417,8 @@ static void on_ready(void *context)
 
 enum gk_status session_connect(struct worker *worker, struct gk_err *err)
 {
-    enum gk_status status = gk_link_connect(worker->options->endpoint, &worker->link, err);
+    enum gk_status status = gk_link_connect_as(worker->options->endpoint, worker->options->key,
+                                               NULL, &worker->link, err);
     if (status == GK_OK) {
         status = gk_loop_watch(&worker->loop, worker->link, on_ready, worker, &worker->watch, err);
     }
@@ -417,7 +445,10 @@ static uint64_t back_off_ms(struct worker *worker)
     }
     worker->attempts++;
     gk_random_bytes(&random, sizeof random);
-    return wait_ms / 2 + random % wait_ms; /* jitter: a thousand workers must not come at once */
+    /* Full jitter: a thousand workers that were cut off together must not come together. */
+    wait_ms = random % wait_ms + worker->hold_ms;
+    worker->hold_ms = 0;
+    return wait_ms;
 }
 
 static void close_link(struct worker *worker)
@@ -469,7 +500,15 @@ void session_close(struct worker *worker)
 void session_beat(struct worker *worker)
 {
     uint64_t silent_ms = uv_now(&worker->loop) - worker->heard_ms;
+    struct gk_err refused = {0};
     if (!worker->link || worker->closing) {
+        return;
+    }
+    if (gk_link_refused(worker->link, &refused) != GK_OK) {
+        worker_log(worker, "%s; trying again later", refused.text); /* it may be admitted yet */
+        worker->attempts =
+            worker->attempts < REFUSED_ATTEMPTS ? REFUSED_ATTEMPTS : worker->attempts;
+        session_disconnect(worker);
         return;
     }
     if (silent_ms > worker->heartbeat_ms * worker->liveness) {

@@ -100,6 +100,15 @@ static enum gk_status find_compiler(struct worker *worker, struct gk_err *err)
     worker->sandboxed =
         needed && worker->options->bwrap &&
         gk_sandbox_works(worker->options->bwrap, worker->options->program, worker->nvrtc_path);
+    bool remote = strncmp(worker->options->endpoint, "tcp://", 6) == 0;
+    if (needed && !worker->sandboxed && remote && !worker->options->allow_unsandboxed) {
+        return gk_fail(err, GK_DENIED,
+                       "no sandbox: %s. Over tcp sources come from other hosts, and one could read "
+                       "the files of this user: install bubblewrap, allow user namespaces, or say "
+                       "--allow-unsandboxed (gktune doctor tells more)",
+                       worker->options->bwrap ? "bubblewrap does not work here"
+                                              : "bubblewrap (bwrap) was not found");
+    }
     if (needed && !worker->sandboxed) {
         worker_log(worker,
                    "compile processes run without a sandbox (bubblewrap is absent or does not "

@@ -8,12 +8,17 @@
 #ifndef GK_WORKER_SUPERVISOR_H
 #define GK_WORKER_SUPERVISOR_H
 
+#include "core/keys.h"
 #include "worker/compiler.h"
 
 #define GK_WORKER_DEVICES_MAX 16
 
 struct gk_worker_options {
     const char *endpoint;
+    const struct gk_key *key; /* with the daemon's public one, for tcp; NULL: ipc */
+    /* Over tcp sources are strangers': without a sandbox that works nothing is compiled, unless
+     * this is said. */
+    bool allow_unsandboxed;
     const char *spool;
     const char *devices[GK_WORKER_DEVICES_MAX]; /* "emu:sm_80", "mock" */
     uint32_t device_count;

@@ -156,6 +156,9 @@ struct worker {
     struct gk_link *link;
     struct gk_loop_link *watch;
     uint64_t epoch, session, seq;
+    uint64_t epoch_seen; /* the highest of the store below: a daemon with a lower one is a ghost */
+    char store_id[40];
+    uint64_t hold_ms; /* a REJECT asked to stay away for so long */
     uint64_t heard_ms, pinged_ms, heartbeat_ms, liveness;
     uint32_t attempts; /* of connecting, since the last WELCOME */
     bool welcome, was_ready, ending;
