@@ -196,7 +196,8 @@ static void check_sandbox(struct gk_doctor *report)
     }
     gk_doctor_line(report, "bwrap", GK_DOCTOR_WARN,
                    "Install bubblewrap: compile processes are then shut in, not only limited.",
-                   "bubblewrap was not found: compile processes have resource limits alone");
+                   "bubblewrap was not found: compile processes have resource limits alone, and a "
+                   "worker over tcp compiles nothing unless it has --allow-unsandboxed");
 }
 
 static void check_kernels(struct gk_doctor *report)
