@@ -205,6 +205,22 @@ static enum gk_status fail_bare(const struct question *q, const char *text, stru
     return status;
 }
 
+/* What the template's prior expects of it, or why it says nothing; *ns_out 0: nothing. */
+static void put_prior(const struct question *q, const struct gk_config *config, uint32_t tree,
+                      double *ns_out, struct gk_buf *buf)
+{
+    struct gk_err why = {0};
+    double seconds = 0;
+    enum gk_status status =
+        gk_catalog_prior(q->op, &q->def.trees[tree], config, &seconds, &why);
+    *ns_out = status == GK_OK ? seconds * 1e9 : 0;
+    if (status == GK_OK) {
+        gk_buf_printf(buf, "prior: %.4g us, to order a search by\n", seconds * 1e6);
+    } else if (status != GK_NOT_FOUND) {
+        gk_buf_printf(buf, "prior: none: %s\n", why.text);
+    }
+}
+
 /* Exit 0 for a legal config and for one that is explained to be illegal: both are answers. */
 static enum gk_status print_why(struct gk_cli *cli, const struct question *q, const char *text,
                                 struct gk_err *err)
@@ -219,12 +235,16 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
     if (status != GK_OK) {
         return gk_fail_in(err, status, "--why");
     }
-    struct gk_buf derived = {0};
+    struct gk_buf derived = {0}, prior = {0};
     struct gk_err why = {0};
+    double prior_ns = 0;
     enum gk_status legal = gk_space_why(&q->def, &config, &derived, &why);
     if (legal != GK_OK && legal != GK_INPUT && legal != GK_RANGE) {
         gk_buf_fini(&derived);
         return gk_fail(err, legal, "%s", why.text);
+    }
+    if (legal == GK_OK) {
+        put_prior(q, &config, tree, &prior_ns, &prior);
     }
     if (cli->json) {
         struct gk_json *json = head_json(q);
@@ -234,16 +254,21 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
             (void)gk_json_set_string(json, "why", why.text);
         }
         (void)gk_json_set_string(json, "derived", gk_buf_text(&derived));
+        if (prior_ns > 0) {
+            (void)gk_json_set(json, "prior_ns", gk_json_new_real(prior_ns));
+        }
         status = gk_print_json(cli, json, err);
         gk_json_free(json);
     } else {
         char *whole = gk_config_text(&q->def.trees[tree], &config);
         size_t size = whole ? strlen(whole) : 0;
         bool named = size > 0 && strncmp(why.text, whole, size) == 0; /* the reason begins so */
-        (void)printf("%s%s%s\n%s", named ? "" : text, named ? "" : ": ",
-                     legal == GK_OK ? "legal" : why.text, gk_buf_text(&derived));
+        (void)printf("%s%s%s\n%s%s", named ? "" : text, named ? "" : ": ",
+                     legal == GK_OK ? "legal" : why.text, gk_buf_text(&derived),
+                     gk_buf_text(&prior));
         free(whole);
     }
+    gk_buf_fini(&prior);
     gk_buf_fini(&derived);
     return status;
 }

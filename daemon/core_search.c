@@ -251,6 +251,31 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
     return status;
 }
 
+/* A config that a prior cannot be worked out for is one it says nothing of. */
+static double prior_of(void *context, uint32_t index)
+{
+    const struct search *search = context;
+    struct gk_config config;
+    double seconds = 0;
+    gk_space_config(search->space, index, &config);
+    enum gk_status status = gk_catalog_prior(
+        search->op, &search->def.trees[gk_space_tree_of(search->space, index)], &config, &seconds,
+        NULL);
+    return status == GK_OK ? seconds : 0;
+}
+
+static bool has_prior(const struct search *search)
+{
+    for (uint32_t i = 0; i < search->def.tree_count; i++) {
+        const struct gk_template *t =
+            gk_op_template(search->op, search->def.trees[i].template_name);
+        if (t && t->prior.seconds) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum gk_status make_strategy(struct task *task, struct search *search, struct gk_err *err)
 {
     uint32_t hints[HINTS_MAX], count = 0;
@@ -268,7 +293,9 @@ static enum gk_status make_strategy(struct task *task, struct search *search, st
                                       .budget_trials = (uint64_t)task->job->budget_trials,
                                       .budget_ns = task->job->budget_ns,
                                       .hints = hints,
-                                      .hint_count = count};
+                                      .hint_count = count,
+                                      .prior = has_prior(search) ? prior_of : NULL,
+                                      .prior_context = search};
     return search->ops->create(&setup, &search->strategy, err);
 }
 

@@ -204,6 +204,15 @@ struct gk_vendor_def {
     struct gk_expr *fast_accum;   /* sums of 8-bit inputs may keep fewer bits; NULL: no */
 };
 
+/* How long a config is expected to take, from what is known before it is compiled. It orders a
+ * search and nothing else: no part of any identity. */
+struct gk_prior {
+    struct gk_scope *scope; /* the template's without k.*, then names; NULL: there is no prior */
+    struct gk_rule *names;  /* derived names of its own, in order */
+    uint32_t name_count;
+    struct gk_expr *seconds;
+};
+
 struct gk_template {
     char name[GK_NAME_MAX];
     char *doc;
@@ -233,6 +242,7 @@ struct gk_template {
     uint32_t include_dir_count;
     char *dtype_macros[GK_DTYPE_COUNT]; /* C++ type of each element type */
     char macro_prefix[GK_NAME_MAX];
+    struct gk_prior prior;
 };
 
 struct gk_op {
@@ -334,6 +344,13 @@ enum gk_status gk_catalog_default(const struct gk_op *op, const struct gk_proble
  * <expr>: <why>"). */
 enum gk_status gk_tree_evaluate(const struct gk_tree *tree, const struct gk_config *config,
                                 union gk_value *slots_out, struct gk_err *err);
+
+/* What the template's prior expects of a legal config. GK_NOT_FOUND: it has none; GK_RANGE: an
+ * expression of it fails for this config or gives no time. Good in this tree alone, and only to
+ * order configs: nobody should believe the number. */
+enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tree,
+                                const struct gk_config *config, double *seconds_out,
+                                struct gk_err *err);
 
 /* Defines ("NAME=VALUE") that launch `launch_index` of the template is compiled with: what the
  * compiler gets and what an export writes down. Sorted; the caller frees with gk_defines_free. */

@@ -204,6 +204,10 @@ enum gk_status gk_template_hash(const struct gk_json *json, const struct gk_op *
 enum gk_status gk_op_hash(const struct gk_json *json, const struct gk_op *op,
                           struct gk_hash *hash_out, struct gk_err *err);
 
+/* After the rules and before k.*: what a prior reads is known before a config is compiled. */
+void gk_prior_read(struct gk_reader *r, const struct gk_json *json, struct gk_template *t);
+void gk_prior_fini(struct gk_prior *prior);
+
 void gk_map_fini(struct gk_tensor_map *map);
 void gk_maps_read(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
                   struct gk_template *t, struct gk_rule_list *rules);

@@ -509,7 +509,7 @@ void gk_template_read(struct gk_reader *r, const struct gk_json *json, const str
                                        "params",   "derived",      "constraints",  "after_compile",
                                        "bake",     "workspaces",   "tensor_maps",  "launches",
                                        "options",  "include_dirs", "dtype_macros", "macro_prefix",
-                                       NULL};
+                                       "prior",    NULL};
     char **dirs = NULL, name[GK_NAME_MAX];
     uint32_t dir_count = 0, before = r->errors;
     struct gk_reach own;
@@ -546,6 +546,7 @@ void gk_template_read(struct gk_reader *r, const struct gk_json *json, const str
     gk_maps_read(r, json, op, t, &rules);
     t->rules = rules.rules;
     t->rule_count = rules.count;
+    gk_prior_read(r, json, t);
     read_bake(r, json, op, t);
     read_workspaces(r, json, t);
     read_launches(r, json, op, &own, t);
@@ -566,6 +567,7 @@ void gk_template_read(struct gk_reader *r, const struct gk_json *json, const str
 void gk_template_fini(struct gk_template *t)
 {
     gk_rules_free(t->rules, t->rule_count);
+    gk_prior_fini(&t->prior);
     for (uint32_t i = 0; i < t->after_count; i++) {
         gk_expr_destroy(t->after[i].rule.expr);
         free(t->after[i].rule.doc);
