@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 64 /* candidates solved together */
+#include "search/lanes.h"
+
+#define BLOCK (4 * LANES) /* candidates solved together */
 
 enum gk_status pool_init(struct pool *pool, uint32_t capacity, struct gk_err *err)
 {
     memset(pool, 0, sizeof *pool);
     pool->capacity = capacity;
-    size_t n = capacity;
+    pool->stride = (capacity + BLOCK - 1) / BLOCK * BLOCK;
+    size_t n = pool->stride;
     pool->index = calloc(n, sizeof pool->index[0]);
     pool->points = calloc(n, sizeof pool->points[0]);
     pool->digits = calloc(n, GK_PARAMS_MAX);
@@ -23,9 +26,10 @@ enum gk_status pool_init(struct pool *pool, uint32_t capacity, struct gk_err *er
     pool->block = calloc((size_t)GAUSS_POINTS_MAX * BLOCK, sizeof pool->block[0]);
     pool->score = calloc(n, sizeof pool->score[0]);
     pool->stamp = calloc(n, sizeof pool->stamp[0]);
+    pool->top = calloc(n / BLOCK + 1, sizeof pool->top[0]);
     if (!pool->index || !pool->digits || !pool->points || !pool->left || !pool->mean ||
         !pool->cost || !pool->failed || !pool->passed || !pool->block || !pool->score ||
-        !pool->stamp) {
+        !pool->stamp || !pool->top) {
         return gk_fail(err, GK_NOMEM, "no memory for %u candidates of a model", capacity);
     }
     return GK_OK;
@@ -45,6 +49,7 @@ void pool_fini(struct pool *pool)
     free(pool->block);
     free(pool->score);
     free(pool->stamp);
+    free(pool->top);
     memset(pool, 0, sizeof *pool);
 }
 
@@ -56,11 +61,13 @@ enum gk_status pool_reserve(struct pool *pool, uint32_t rows, struct gk_err *err
     uint32_t wanted = pool->row_capacity ? pool->row_capacity * 2 : 16;
     wanted = wanted < rows ? rows : wanted;
     wanted = wanted > GAUSS_POINTS_MAX ? GAUSS_POINTS_MAX : wanted;
-    float *v = realloc(pool->v, (size_t)wanted * pool->capacity * sizeof v[0]);
+    float *v = realloc(pool->v, (size_t)wanted * pool->stride * sizeof v[0]);
     if (!v) {
         return gk_fail(err, GK_NOMEM, "no memory for %u points of a model", wanted);
     }
     pool->v = v;
+    memset(v + (size_t)pool->row_capacity * pool->stride, 0,
+           (size_t)(wanted - pool->row_capacity) * pool->stride * sizeof v[0]);
     pool->row_capacity = wanted;
     return GK_OK;
 }
@@ -70,68 +77,76 @@ size_t pool_bytes(const struct pool *pool)
     size_t each = sizeof pool->index[0] + GK_PARAMS_MAX + sizeof pool->points[0] +
                   5 * sizeof(float) + sizeof pool->score[0] + sizeof pool->stamp[0] +
                   pool->row_capacity * sizeof pool->v[0];
-    return each * pool->capacity + GAUSS_POINTS_MAX * BLOCK * sizeof pool->block[0];
+    return each * pool->stride + GAUSS_POINTS_MAX * BLOCK * sizeof pool->block[0];
 }
 
 /* ------------------------------------------------------------------ kernels of many */
 
-/* e^-x for x >= 0, to seven digits: in plain arithmetic, so that the compiler takes it eight or
- * four at a time and every machine gets the same bits. */
-static inline float falling_exp(float x)
+/* values[i] *= e^-x[i] for a block of x from 0 to 80, to seven digits: in plain arithmetic and in steps that
+ * the compiler takes many at a time, so that every machine gets the same bits. */
+static inline void times_falling_exp(float *restrict values, const float *restrict x)
 {
-    x = x > 80 ? 80 : x;
-    float halves = -x * 1.44269504f;
-    int whole = (int)(halves - 0.5f); /* towards zero, so the rest is within a half */
-    float rest = (halves - (float)whole) * 0.693147181f;
-    float sum =
-        1 + rest * (1 + rest * (0.5f +
-                                rest * (0.166666667f +
-                                        rest * (0.0416666667f +
-                                                rest * (0.00833333333f + rest * 0.00138888889f)))));
-    union {
-        uint32_t bits;
-        float value;
-    } power = {.bits = (uint32_t)(whole + 127) << 23};
-    return sum * power.value;
+    int32_t bits[BLOCK];
+    float power[BLOCK];
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        float halves = -x[i] * 1.44269504f;
+        int32_t whole = (int32_t)(halves - 0.5f); /* towards zero, so the rest is within a half */
+        float rest = (halves - (float)whole) * 0.693147181f;
+        float sum = 1 + rest * (1 + rest * (0.5f + rest * (0.166666667f +
+                                                           rest * (0.0416666667f +
+                                                                   rest * (0.00833333333f +
+                                                                           rest * 0.00138888889f)))));
+        values[i] *= sum;
+        bits[i] = (whole + 127) << 23;
+    }
+    memcpy(power, bits, sizeof power);
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        values[i] *= power[i];
+    }
 }
 
-/* likeness[i] of `point` to count <= BLOCK candidates, whose digits lie axis after axis, `stride`
+/* likeness[i] of `point` to a block of candidates, whose digits lie group after group, `stride`
  * apart. */
-static void likeness_block(const struct gauss *gauss, const struct gauss_point *point,
-                           const uint8_t *digits, size_t stride, uint32_t count,
-                           float *restrict likeness)
+GK_CLONES static void likeness_block(const struct gauss *gauss, const struct gauss_point *point,
+                                     const uint8_t *digits, size_t stride, float *restrict likeness)
 {
-    float square[BLOCK] = {0}, jump[BLOCK] = {0};
-    for (uint32_t axis = 0; axis < gauss->axes.count; axis++, digits += stride) {
-        const float *pairs = gauss->tables + 2 * ((size_t)gauss->offset[axis] +
-                                                  point->digits[axis] * gauss->axes.values[axis]);
-        for (uint32_t i = 0; i < count; i++) {
-            square[i] += pairs[2 * digits[i]];
-            jump[i] += pairs[2 * digits[i] + 1];
+    uint8_t own[GK_PARAMS_MAX];
+    float sums[BLOCK][2] = {{0}}, square[BLOCK], jump[BLOCK];
+    gauss_group_digits(gauss, point->digits, own);
+    for (uint32_t group = 0; group < gauss->groups.count; group++, digits += stride) {
+        const float *row = gauss->grouped + 2 * (gauss->groups.offset[group] +
+                                                 (size_t)own[group] * gauss->groups.values[group]);
+        for (uint32_t i = 0; i < BLOCK; i++) {
+            const float *pair = row + 2 * (size_t)digits[i];
+            sums[i][0] += pair[0];
+            sums[i][1] += pair[1];
         }
     }
     for (uint32_t i = 0; i < BLOCK; i++) {
-        float r = sqrtf(5 * square[i]);
-        likeness[i] = (1 + r + r * r / 3) * falling_exp(r + jump[i]);
+        square[i] = sums[i][0];
+        jump[i] = sums[i][1];
     }
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        float r = sqrtf(5 * square[i]);
+        likeness[i] = 1 + r + r * r / 3;
+        jump[i] += r;
+    }
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        jump[i] = jump[i] < 80 ? jump[i] : 80;
+    }
+    times_falling_exp(likeness, jump);
 }
 
 /* The digits of some slots, side by side as likeness_block wants them. */
 static void gather(const struct pool *pool, const struct gauss *gauss, const uint32_t *slots,
                    uint32_t count, uint8_t out[GK_PARAMS_MAX * BLOCK])
 {
-    for (uint32_t axis = 0; axis < gauss->axes.count; axis++) {
-        const uint8_t *digits = pool->digits + (size_t)axis * pool->capacity;
+    for (uint32_t group = 0; group < gauss->groups.count; group++) {
+        const uint8_t *digits = pool->digits + (size_t)group * pool->stride;
         for (uint32_t i = 0; i < count; i++) {
-            out[axis * BLOCK + i] = digits[slots[i]];
+            out[group * BLOCK + i] = digits[slots[i]];
         }
     }
-}
-
-static double extras_of(const struct gauss *gauss, const struct gauss_point *a,
-                        const struct gauss_point *b)
-{
-    return gauss_kernel(gauss, a, b) - gauss_likeness(gauss, a, b);
 }
 
 static bool has_extras(const struct gauss_point *point)
@@ -145,46 +160,64 @@ static bool has_extras(const struct gauss_point *point)
 }
 
 /* The likeness becomes the kernel. slots NULL: those from `at` on. */
-static void add_extras(const struct pool *pool, const struct gauss *gauss,
-                       const struct gauss_point *point, const uint32_t *slots, uint32_t at,
-                       uint32_t count, float *restrict kernel)
+static void add_extras(const struct pool *pool, const struct gauss_point *point,
+                       const uint32_t *slots, uint32_t at, uint32_t count, float *restrict kernel)
 {
     for (uint32_t i = 0; has_extras(point) && i < count; i++) {
-        kernel[i] += (float)extras_of(gauss, point, &pool->points[slots ? slots[i] : at + i]);
+        kernel[i] += (float)gauss_extras(point, &pool->points[slots ? slots[i] : at + i]);
     }
 }
 
-static void subtract_row(float *restrict to, const float *restrict from, float factor,
-                         uint32_t count)
+/* out -= sum of factors[k] * row k, in the order of k, for one block of each row. */
+GK_CLONES static void subtract_rows(float *restrict out, const float *restrict rows, size_t stride,
+                                    const float *restrict factors, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        to[i] -= factor * from[i];
+    lanes *to = (lanes *)out;
+    lanes a = to[0], b = to[1], c = to[2], d = to[3];
+    for (uint32_t k = 0; k < count; k++) {
+        const lanes *row = (const lanes *)(rows + k * stride);
+        float factor = factors[k];
+        a -= factor * row[0];
+        b -= factor * row[1];
+        c -= factor * row[2];
+        d -= factor * row[3];
+    }
+    to[0] = a;
+    to[1] = b;
+    to[2] = c;
+    to[3] = d;
+}
+
+/* to += factor * row, for one block. */
+static inline void add_row(float *restrict to, const float *restrict row, float factor)
+{
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        to[i] += factor * row[i];
     }
 }
 
 /* ------------------------------------------------------------------ operations */
 
+GK_CLONES static void finish_row(float *restrict row, float *restrict left, float pivot)
+{
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        row[i] *= pivot;
+        left[i] -= row[i] * row[i];
+    }
+}
+
 void pool_append(struct pool *pool, const struct gauss *gauss, const struct gauss_point *points)
 {
     GK_ASSERT(gauss->count == pool->rows + 1 && gauss->count <= pool->row_capacity);
     uint32_t last = pool->rows++;
-    float *row = pool->v + (size_t)last * pool->capacity;
-    const double *column = gauss->upper + last;
-    float kernel[BLOCK];
+    float *row = pool->v + (size_t)last * pool->stride;
+    const float *factors = gauss->lower + (size_t)last * gauss->stride;
     for (uint32_t at = 0; at < pool->count; at += BLOCK) {
         uint32_t count = pool->count - at < BLOCK ? pool->count - at : BLOCK;
-        likeness_block(gauss, &points[last], pool->digits + at, pool->capacity, count, kernel);
-        add_extras(pool, gauss, &points[last], NULL, at, count, kernel);
-        memcpy(row + at, kernel, count * sizeof kernel[0]);
-    }
-    for (uint32_t k = 0; k < last; k++) {
-        subtract_row(row, pool->v + (size_t)k * pool->capacity,
-                     (float)column[(size_t)k * gauss->stride], pool->count);
-    }
-    float pivot = 1 / (float)column[(size_t)last * gauss->stride];
-    for (uint32_t i = 0; i < pool->count; i++) {
-        row[i] *= pivot;
-        pool->left[i] -= row[i] * row[i];
+        likeness_block(gauss, &points[last], pool->digits + at, pool->stride, row + at);
+        add_extras(pool, &points[last], NULL, at, count, row + at);
+        subtract_rows(row + at, pool->v + at, pool->stride, factors, last);
+        finish_row(row + at, pool->left + at, 1 / factors[last]);
     }
 }
 
@@ -194,52 +227,57 @@ static inline float nearness(float likeness)
     return likeness * likeness * likeness;
 }
 
+GK_CLONES static void add_nearness(float *restrict sums, const float *restrict likeness)
+{
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        sums[i] += nearness(likeness[i]);
+    }
+}
+
+GK_CLONES static void add_block(float *restrict mean, float *restrict paid,
+                                const float *restrict row, float x, float cost)
+{
+    add_row(mean, row, x);
+    add_row(paid, row, cost);
+}
+
 static void solve_block(struct pool *pool, const struct gauss *gauss,
                         const struct pool_source *source, const uint32_t *slots, uint32_t count)
 {
     uint8_t digits[GK_PARAMS_MAX * BLOCK] = {0};
     float mean[BLOCK] = {0}, paid[BLOCK] = {0}, left[BLOCK] = {0}, passed[BLOCK] = {0};
+    float failed[BLOCK] = {0};
     gather(pool, gauss, slots, count, digits);
     for (uint32_t i = 0; i < count; i++) {
         const struct gauss_point *point = &pool->points[slots[i]];
-        left[i] = has_extras(point) ? (float)gauss_kernel(gauss, point, point) : 1;
+        left[i] = has_extras(point) ? 1 + (float)gauss_extras(point, point) : 1;
     }
     for (uint32_t k = 0; k < gauss->count; k++) {
         float *row = pool->block + (size_t)k * BLOCK;
-        const double *column = gauss->upper + k;
-        likeness_block(gauss, &source->points[k], digits, BLOCK, count, row);
-        for (uint32_t i = 0; source->ok[k] && i < BLOCK; i++) {
-            passed[i] += nearness(row[i]);
+        const float *factors = gauss->lower + (size_t)k * gauss->stride;
+        likeness_block(gauss, &source->points[k], digits, BLOCK, row);
+        if (source->ok[k]) {
+            add_nearness(passed, row);
         }
-        add_extras(pool, gauss, &source->points[k], slots, 0, count, row);
-        for (uint32_t p = 0; p < k; p++) {
-            subtract_row(row, pool->block + (size_t)p * BLOCK,
-                         (float)column[(size_t)p * gauss->stride], BLOCK);
-        }
-        float pivot = 1 / (float)column[(size_t)k * gauss->stride];
-        for (uint32_t i = 0; i < BLOCK; i++) {
-            row[i] *= pivot;
-            left[i] -= row[i] * row[i];
-            mean[i] += (float)source->x[k] * row[i];
-            paid[i] += (float)source->cost[k] * row[i];
-        }
+        add_extras(pool, &source->points[k], slots, 0, count, row);
+        subtract_rows(row, pool->block, BLOCK, factors, k);
+        finish_row(row, left, 1 / factors[k]);
+        add_block(mean, paid, row, (float)source->x[k], (float)source->cost[k]);
         for (uint32_t i = 0; i < count; i++) {
-            pool->v[(size_t)k * pool->capacity + slots[i]] = row[i];
+            pool->v[(size_t)k * pool->stride + slots[i]] = row[i];
         }
+    }
+    for (uint32_t k = 0; k < source->failed_count; k++) {
+        float likeness[BLOCK];
+        likeness_block(gauss, &source->failed[k], digits, BLOCK, likeness);
+        add_nearness(failed, likeness);
     }
     for (uint32_t i = 0; i < count; i++) {
         pool->left[slots[i]] = left[i];
         pool->mean[slots[i]] = mean[i];
         pool->cost[slots[i]] = paid[i];
         pool->passed[slots[i]] = passed[i];
-        pool->failed[slots[i]] = 0;
-    }
-    for (uint32_t k = 0; k < source->failed_count; k++) {
-        float likeness[BLOCK];
-        likeness_block(gauss, &source->failed[k], digits, BLOCK, count, likeness);
-        for (uint32_t i = 0; i < count; i++) {
-            pool->failed[slots[i]] += nearness(likeness[i]);
-        }
+        pool->failed[slots[i]] = failed[i];
     }
 }
 
@@ -267,12 +305,14 @@ void pool_solve_all(struct pool *pool, const struct gauss *gauss, const struct p
 
 void pool_means(struct pool *pool, const double *x, const double *cost)
 {
-    memset(pool->mean, 0, pool->count * sizeof pool->mean[0]);
-    memset(pool->cost, 0, pool->count * sizeof pool->cost[0]);
-    for (uint32_t k = 0; k < pool->rows; k++) {
-        const float *row = pool->v + (size_t)k * pool->capacity;
-        subtract_row(pool->mean, row, -(float)x[k], pool->count);
-        subtract_row(pool->cost, row, -(float)cost[k], pool->count);
+    for (uint32_t at = 0; at < pool->count; at += BLOCK) {
+        float mean[BLOCK] = {0}, paid[BLOCK] = {0};
+        for (uint32_t k = 0; k < pool->rows; k++) {
+            add_block(mean, paid, pool->v + (size_t)k * pool->stride + at, (float)x[k],
+                      (float)cost[k]);
+        }
+        memcpy(pool->mean + at, mean, sizeof mean);
+        memcpy(pool->cost + at, paid, sizeof paid);
     }
 }
 
@@ -282,11 +322,8 @@ void pool_told(struct pool *pool, const struct gauss *gauss, const struct gauss_
     float likeness[BLOCK];
     float *sums = ok ? pool->passed : pool->failed;
     for (uint32_t at = 0; at < pool->count; at += BLOCK) {
-        uint32_t count = pool->count - at < BLOCK ? pool->count - at : BLOCK;
-        likeness_block(gauss, point, pool->digits + at, pool->capacity, count, likeness);
-        for (uint32_t i = 0; i < count; i++) {
-            sums[at + i] += nearness(likeness[i]);
-        }
+        likeness_block(gauss, point, pool->digits + at, pool->stride, likeness);
+        add_nearness(sums + at, likeness);
     }
 }
 
@@ -295,14 +332,44 @@ void pool_put(struct pool *pool, const struct gauss *gauss, uint32_t slot, uint3
 {
     pool->index[slot] = index;
     pool->points[slot] = *point;
-    pool->score[slot] = INFINITY;
-    for (uint32_t axis = 0; axis < gauss->axes.count; axis++) {
-        pool->digits[(size_t)axis * pool->capacity + slot] = point->digits[axis];
+    pool_score(pool, slot, INFINITY);
+    uint8_t digits[GK_PARAMS_MAX];
+    gauss_group_digits(gauss, point->digits, digits);
+    for (uint32_t group = 0; group < gauss->groups.count; group++) {
+        pool->digits[(size_t)group * pool->stride + slot] = digits[group];
     }
 }
 
 void pool_clear(struct pool *pool, uint32_t slot)
 {
     pool->index[slot] = POOL_NONE;
-    pool->score[slot] = -INFINITY;
+    pool_score(pool, slot, -INFINITY);
+}
+
+void pool_score(struct pool *pool, uint32_t slot, double score)
+{
+    pool->score[slot] = score;
+    pool->top[slot / BLOCK] = POOL_NONE;
+}
+
+static uint32_t top_of_block(const struct pool *pool, uint32_t at)
+{
+    uint32_t end = pool->count - at < BLOCK ? pool->count : at + BLOCK, best = at;
+    for (uint32_t i = at + 1; i < end; i++) {
+        best = pool->score[i] > pool->score[best] ? i : best;
+    }
+    return best;
+}
+
+uint32_t pool_top(const struct pool *pool)
+{
+    uint32_t best = 0;
+    for (uint32_t at = 0; at < pool->count; at += BLOCK) {
+        uint32_t *top = &pool->top[at / BLOCK];
+        if (*top == POOL_NONE) {
+            *top = top_of_block(pool, at);
+        }
+        best = pool->score[*top] > pool->score[best] ? *top : best;
+    }
+    return best;
 }

@@ -16,12 +16,13 @@
 
 struct pool {
     uint32_t capacity, count; /* slots; slots ever used: those behind are untouched */
+    uint32_t stride;          /* capacity in whole blocks: how far rows lie apart */
     uint32_t rows;            /* points in v, = gauss->count once pool_append was called */
     uint32_t row_capacity;
     uint32_t *index; /* by slot; POOL_NONE: the slot is free */
     struct gauss_point *points;
-    uint8_t *digits; /* of the points again, axis after axis */
-    float *v;        /* rows x capacity */
+    uint8_t *digits; /* of the points again, by group of axes, group after group */
+    float *v;        /* rows x stride */
     float *left;     /* variance that no point explains, of the process's 1 */
     float *mean;     /* standardised logarithm of the time */
     float *cost;     /* logarithm of the cost, off its mean */
@@ -31,6 +32,7 @@ struct pool {
     double *score;   /* the last one; an upper bound while no tell comes in;
                         -INFINITY: the slot is free */
     uint32_t *stamp; /* of the score */
+    uint32_t *top;   /* by block: the slot of its greatest score; POOL_NONE: not known */
 };
 
 enum gk_status pool_init(struct pool *pool, uint32_t capacity, struct gk_err *err);
@@ -43,6 +45,9 @@ size_t pool_bytes(const struct pool *pool);
 void pool_put(struct pool *pool, const struct gauss *gauss, uint32_t slot, uint32_t index,
               const struct gauss_point *point);
 void pool_clear(struct pool *pool, uint32_t slot); /* and leaves it */
+
+void pool_score(struct pool *pool, uint32_t slot, double score); /* the only way scores are set */
+uint32_t pool_top(const struct pool *pool); /* slot of the greatest; of several, the first */
 
 /* What candidates are solved from. */
 struct pool_source {

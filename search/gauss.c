@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search/lanes.h"
+
 #define REACH_USUAL  1.0 /* a step through the whole range makes about half as alike */
 #define JUMP_USUAL   0.1
 #define NOISE_USUAL  0.01
@@ -73,6 +75,54 @@ static void fill_tables(struct gauss *gauss, const struct gauss_scales *scales)
     }
 }
 
+/* A group's row for one digit is the outer sum of its axes' rows. */
+static void fill_row(const struct gauss *gauss, uint32_t from, uint32_t end, uint32_t digit,
+                     float *row)
+{
+    uint32_t size = 1;
+    row[0] = 0;
+    row[1] = 0;
+    for (uint32_t axis = from; axis < end; axis++) {
+        uint32_t values = gauss->axes.values[axis];
+        const float *pairs =
+            gauss->tables + 2 * ((size_t)gauss->offset[axis] + (size_t)(digit % values) * values);
+        digit /= values;
+        for (uint32_t b = values; b-- > 0;) { /* the first copy is read by all and made last */
+            for (uint32_t i = 0; i < size; i++) {
+                row[2 * (b * size + i)] = row[2 * i] + pairs[2 * b];
+                row[2 * (b * size + i) + 1] = row[2 * i + 1] + pairs[2 * b + 1];
+            }
+        }
+        size *= values;
+    }
+}
+
+static void fill_grouped(struct gauss *gauss)
+{
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < gauss->groups.count; i++) {
+        uint32_t values = gauss->groups.values[i];
+        for (uint32_t digit = 0; digit < values; digit++) {
+            fill_row(gauss, from, gauss->groups.end[i], digit,
+                     gauss->grouped + 2 * (gauss->groups.offset[i] + (size_t)digit * values));
+        }
+        from = gauss->groups.end[i];
+    }
+}
+
+void gauss_group_digits(const struct gauss *gauss, const uint8_t *digits, uint8_t *out)
+{
+    uint32_t axis = 0;
+    for (uint32_t i = 0; i < gauss->groups.count; i++) {
+        uint32_t digit = 0, factor = 1;
+        for (; axis < gauss->groups.end[i]; axis++) {
+            digit += digits[axis] * factor;
+            factor *= gauss->axes.values[axis];
+        }
+        out[i] = (uint8_t)digit;
+    }
+}
+
 double gauss_likeness(const struct gauss *gauss, const struct gauss_point *a,
                       const struct gauss_point *b)
 {
@@ -88,17 +138,40 @@ double gauss_likeness(const struct gauss *gauss, const struct gauss_point *a,
     return (double)((1 + r + r * r / 3) * expf(-r - jump));
 }
 
-double gauss_kernel(const struct gauss *gauss, const struct gauss_point *a,
-                    const struct gauss_point *b)
+double gauss_extras(const struct gauss_point *a, const struct gauss_point *b)
 {
-    double sum = gauss_likeness(gauss, a, b);
+    double sum = 0;
     for (uint32_t i = 0; i < GAUSS_EXTRAS; i++) {
         sum += extra_weights[i] * (double)(a->extras[i] * b->extras[i]);
     }
     return sum;
 }
 
+double gauss_kernel(const struct gauss *gauss, const struct gauss_point *a,
+                    const struct gauss_point *b)
+{
+    return gauss_likeness(gauss, a, b) + gauss_extras(a, b);
+}
+
 /* ------------------------------------------------------------------ life cycle */
+
+/* Neighbouring axes while their values together are few; returns how many pairs all tables have. */
+static size_t make_groups(struct gauss *gauss)
+{
+    struct gauss_groups *groups = &gauss->groups;
+    size_t pairs = 0;
+    for (uint32_t axis = 0; axis < gauss->axes.count;) {
+        uint32_t values = gauss->axes.values[axis++];
+        while (axis < gauss->axes.count && values * gauss->axes.values[axis] <= GAUSS_GROUP_MAX) {
+            values *= gauss->axes.values[axis++];
+        }
+        groups->end[groups->count] = axis;
+        groups->values[groups->count] = values;
+        groups->offset[groups->count++] = pairs;
+        pairs += (size_t)values * values;
+    }
+    return pairs;
+}
 
 enum gk_status gauss_init(struct gauss *gauss, const struct gk_tree *tree, struct gk_err *err)
 {
@@ -113,16 +186,20 @@ enum gk_status gauss_init(struct gauss *gauss, const struct gk_tree *tree, struc
     }
     gauss->scales.noise = NOISE_USUAL;
     gauss->tables = calloc((size_t)pairs + 1, 2 * sizeof gauss->tables[0]);
-    if (!gauss->tables) {
+    gauss->grouped = calloc(make_groups(gauss) + 1, 2 * sizeof gauss->grouped[0]);
+    if (!gauss->tables || !gauss->grouped) {
         return gk_fail(err, GK_NOMEM, "no memory for a model of %s", tree->template_name);
     }
     fill_tables(gauss, &gauss->scales);
+    fill_grouped(gauss);
     return GK_OK;
 }
 
 void gauss_fini(struct gauss *gauss)
 {
     free(gauss->tables);
+    free(gauss->grouped);
+    free(gauss->lower);
     free(gauss->upper);
     free(gauss->work);
     memset(gauss, 0, sizeof *gauss);
@@ -137,7 +214,9 @@ enum gk_status gauss_reserve(struct gauss *gauss, uint32_t points, struct gk_err
     uint32_t stride = points <= GAUSS_POINTS_MAX / 4 ? GAUSS_POINTS_MAX / 4 : GAUSS_POINTS_MAX;
     double *upper = calloc((size_t)stride * stride, sizeof upper[0]);
     double *work = calloc((size_t)stride * stride, sizeof work[0]);
-    if (!upper || !work) {
+    float *lower = calloc((size_t)stride * stride, sizeof lower[0]);
+    if (!upper || !work || !lower) {
+        free(lower);
         free(upper);
         free(work);
         return gk_fail(err, GK_NOMEM, "no memory for a model of %u points", stride);
@@ -145,7 +224,11 @@ enum gk_status gauss_reserve(struct gauss *gauss, uint32_t points, struct gk_err
     for (uint32_t i = 0; i < gauss->count; i++) {
         memcpy(upper + (size_t)i * stride, gauss->upper + (size_t)i * gauss->stride,
                gauss->count * sizeof upper[0]);
+        memcpy(lower + (size_t)i * stride, gauss->lower + (size_t)i * gauss->stride,
+               gauss->count * sizeof lower[0]);
     }
+    free(gauss->lower);
+    gauss->lower = lower;
     free(gauss->upper);
     free(gauss->work);
     gauss->upper = upper;
@@ -157,7 +240,7 @@ enum gk_status gauss_reserve(struct gauss *gauss, uint32_t points, struct gk_err
 /* ------------------------------------------------------------------ algebra */
 
 /* to[i] -= factor * from[i]. Both rows of one matrix, never the same row. */
-static void subtract(double *restrict to, const double *restrict from, double factor,
+static inline void subtract(double *restrict to, const double *restrict from, double factor,
                      uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -179,7 +262,7 @@ static void fill_matrix(const struct gauss *gauss, const struct gauss_point *poi
 
 /* In place; only the upper half is read and written. The noise on the diagonal keeps it positive:
  * a pivot below its floor is rounding and is lifted. */
-static void cholesky(double *matrix, uint32_t stride, uint32_t count)
+GK_CLONES static void cholesky(double *matrix, uint32_t stride, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         double *row = matrix + (size_t)i * stride;
@@ -201,9 +284,15 @@ void gauss_factor(struct gauss *gauss, const struct gauss_point *points, const d
     fill_matrix(gauss, points, weights, gauss->scales.noise, gauss->upper, count);
     cholesky(gauss->upper, gauss->stride, count);
     gauss->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = i; k < count; k++) {
+            gauss->lower[(size_t)k * gauss->stride + i] =
+                (float)gauss->upper[(size_t)i * gauss->stride + k];
+        }
+    }
 }
 
-void gauss_append(struct gauss *gauss, const struct gauss_point *points,
+GK_CLONES void gauss_append(struct gauss *gauss, const struct gauss_point *points,
                   const struct gauss_point *point, double weight)
 {
     GK_ASSERT(gauss->count < gauss->stride);
@@ -218,9 +307,12 @@ void gauss_append(struct gauss *gauss, const struct gauss_point *points,
         column[i] /= row[i];
         subtract(column + i + 1, row + i + 1, column[i], last - i - 1);
         row[last] = column[i];
+        gauss->lower[(size_t)last * gauss->stride + i] = (float)column[i];
         rest -= column[i] * column[i];
     }
-    gauss->upper[(size_t)last * gauss->stride + last] = sqrt(fmax(rest, NOISE_MIN * 0.01));
+    rest = sqrt(fmax(rest, NOISE_MIN * 0.01));
+    gauss->upper[(size_t)last * gauss->stride + last] = rest;
+    gauss->lower[(size_t)last * gauss->stride + last] = (float)rest;
     gauss->count = last + 1;
 }
 
@@ -325,4 +417,5 @@ void gauss_fit(struct gauss *gauss, const struct gauss_point *points, const doub
         }
     }
     fill_tables(gauss, &gauss->scales);
+    fill_grouped(gauss);
 }

@@ -18,6 +18,7 @@
 #include "search/space.h"
 
 #define GAUSS_POINTS_MAX 256
+#define GAUSS_GROUP_MAX  128
 #define GAUSS_EXTRAS     2 /* features of a config beside its parameters, as strategy_extras() */
 
 struct gauss_axes {
@@ -33,6 +34,15 @@ struct gauss_point {
     float extras[GAUSS_EXTRAS];    /* enter linearly; 0: says nothing */
 };
 
+/* Axes taken together, so that one look finds the unlikeness along several: a group's digit counts
+ * through those of its axes, the first fastest. */
+struct gauss_groups {
+    uint32_t count;
+    uint32_t end[GK_PARAMS_MAX];    /* axis behind the group's last */
+    uint32_t values[GK_PARAMS_MAX]; /* of its digit, GAUSS_GROUP_MAX at the most */
+    size_t offset[GK_PARAMS_MAX];   /* of its table, in pairs */
+};
+
 struct gauss_scales {
     double reach[GK_PARAMS_MAX]; /* by axis: unlikeness per length, squared and summed */
     double jump[GK_PARAMS_MAX];  /* by axis: unlikeness of two different values */
@@ -42,15 +52,21 @@ struct gauss_scales {
 struct gauss {
     struct gauss_axes axes;
     struct gauss_scales scales;
-    float *tables;                  /* per axis values x values pairs {squared distance, jump} */
+    struct gauss_groups groups;
+    float *grouped;                 /* per group values x values pairs {squared distance, jump} */
+    float *tables;                  /* the same per axis */
     uint32_t offset[GK_PARAMS_MAX]; /* of each axis, in pairs */
     double *upper;                  /* U of K = U'U: `stride` a row */
     double *work;                   /* as large: the fit's matrix */
+    float *lower;                   /* U' again, rows of `stride`: what candidates are solved by */
     uint32_t stride, count;         /* points room is for; points in U */
 };
 
 void gauss_axes_init(struct gauss_axes *axes, const struct gk_tree *tree);
 void gauss_digits(const struct gauss_axes *axes, const uint8_t *digits, uint8_t *out);
+
+/* The digits of a point by group. */
+void gauss_group_digits(const struct gauss *gauss, const uint8_t *digits, uint8_t *out);
 
 /* GK_NOMEM. The caller calls fini in any case. */
 enum gk_status gauss_init(struct gauss *gauss, const struct gk_tree *tree, struct gk_err *err);
@@ -63,6 +79,9 @@ double gauss_kernel(const struct gauss *gauss, const struct gauss_point *a,
 /* Without the extras: 1 for the same config. */
 double gauss_likeness(const struct gauss *gauss, const struct gauss_point *a,
                       const struct gauss_point *b);
+
+/* And the extras' part of it. */
+double gauss_extras(const struct gauss_point *a, const struct gauss_point *b);
 
 /* Looks `tries` times for better scales of these points. weights[i]: noise of value i in units of
  * one whole measurement's. */

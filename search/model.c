@@ -7,6 +7,7 @@
 
 #include "search/neighbours.h"
 
+_Static_assert(GK_PARAMS_MAX % 8 == 0, "digits are compared eight at a time");
 _Static_assert(GAUSS_EXTRAS == STRATEGY_EXTRAS, "a model takes what strategy_extras() gives");
 
 #define KEEP_MAX      144 /* points kept when there is no room for all results */
@@ -30,7 +31,7 @@ _Static_assert(GAUSS_EXTRAS == STRATEGY_EXTRAS, "a model takes what strategy_ext
 #define DRAWN_BASE    32 /* candidates drawn at random for an ask, and for each config of it */
 #define DRAWN_EACH    3
 #define DRAWN_MAX     128
-#define CENTRES       3 /* the best whose neighbours are brought into view */
+#define CENTRES       4 /* the best whose neighbours are brought into view */
 
 /* ------------------------------------------------------------------ life cycle */
 
@@ -145,12 +146,30 @@ static void set_point(struct model *model, uint32_t at, const struct model_resul
     make_point(model, result->index, &model->points[at]);
 }
 
-static int by_time(const void *a, const void *b)
+static bool is_before(const struct model_result *a, const struct model_result *b)
 {
-    const struct model_result *x = a, *y = b;
-    return x->log_ns > y->log_ns   ? 1
-           : x->log_ns < y->log_ns ? -1
-                                   : (x->index > y->index) - (x->index < y->index);
+    return a->log_ns < b->log_ns || (a->log_ns <= b->log_ns && a->index < b->index);
+}
+
+/* Brings the best `count` results to the front, in order: of those that a rebuild left there few
+ * move, so this costs one look at each result. */
+static void best_first(struct model *model, uint32_t count)
+{
+    struct model_result *results = model->results;
+    for (uint32_t i = 1; i < model->result_count; i++) {
+        uint32_t at = i < count ? i : count;
+        if (at == count && !is_before(&results[i], &results[count - 1])) {
+            continue;
+        }
+        struct model_result result = results[i];
+        if (at == count) {
+            results[i] = results[--at];
+        }
+        for (; at > 0 && is_before(&result, &results[at - 1]); at--) {
+            results[at] = results[at - 1];
+        }
+        results[at] = result;
+    }
 }
 
 static bool is_long(const struct model *model)
@@ -173,7 +192,7 @@ static uint32_t choose_results(struct model *model, uint32_t room)
     }
     keep = is_long(model) ? MANY_KEEP : KEEP_MAX;
     keep = keep < room ? keep : room;
-    qsort(model->results, model->result_count, sizeof model->results[0], by_time);
+    best_first(model, KEEP_BEST);
     for (uint32_t i = KEEP_BEST; i < keep; i++) {
         uint32_t other = i + (uint32_t)gk_prng_below(&model->prng, model->result_count - i);
         struct model_result result = model->results[i];
@@ -290,7 +309,7 @@ static void believe(struct model *model)
 static void forget_scores(struct model *model)
 {
     for (uint32_t i = 0; i < model->pool.count; i++) {
-        model->pool.score[i] = model->pool.index[i] == POOL_NONE ? -INFINITY : INFINITY;
+        pool_score(&model->pool, i, model->pool.index[i] == POOL_NONE ? -INFINITY : INFINITY);
     }
     model->is_unscored = true;
 }
@@ -520,7 +539,7 @@ static double score_of(const struct model *model, const struct model_aim *aim, u
 
 static double rescore(struct model *model, const struct model_aim *aim, uint32_t slot)
 {
-    model->pool.score[slot] = score_of(model, aim, slot);
+    pool_score(&model->pool, slot, score_of(model, aim, slot));
     model->pool.stamp[slot] = model->stamp;
     return model->pool.score[slot];
 }
@@ -537,12 +556,9 @@ bool model_pick(struct model *model, const struct model_aim *aim, uint32_t *inde
         }
     }
     model->is_unscored = false;
-    for (;;) {
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < pool->count; i++) {
-            best = pool->score[i] > pool->score[best] ? i : best;
-        }
-        if (!pool->count || pool->index[best] == POOL_NONE) {
+    while (pool->count) {
+        uint32_t best = pool_top(pool);
+        if (pool->index[best] == POOL_NONE) {
             return false;
         }
         if (pool->stamp[best] == model->stamp) {
@@ -552,15 +568,24 @@ bool model_pick(struct model *model, const struct model_aim *aim, uint32_t *inde
         }
         (void)rescore(model, aim, best);
     }
+    return false;
 }
 
-static bool is_near(const struct model *model, const uint8_t *a, const uint8_t *b)
+/* One byte differs, looked at eight at a time: behind the axes there are zeros. */
+static bool is_near(const uint8_t a[GK_PARAMS_MAX], const uint8_t b[GK_PARAMS_MAX])
 {
-    uint32_t differ = 0;
-    for (uint32_t i = 0; i < model->gauss.axes.count; i++) {
-        differ += a[i] != b[i];
+    uint64_t one = 0;
+    for (uint32_t i = 0; i < GK_PARAMS_MAX; i += 8) {
+        uint64_t x, y;
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + i, sizeof y);
+        x ^= y;
+        if (x && one) {
+            return false;
+        }
+        one |= x;
     }
-    return differ == 1;
+    return one && !(one & ~(UINT64_C(0xff) << (unsigned)__builtin_ctzll(one) / 8 * 8));
 }
 
 bool model_pick_near(struct model *model, const struct model_aim *aim, uint32_t centre,
@@ -571,7 +596,7 @@ bool model_pick_near(struct model *model, const struct model_aim *aim, uint32_t 
     bool found = false;
     make_point(model, centre, &point);
     for (uint32_t i = 0; i < pool->count; i++) {
-        if (pool->index[i] == POOL_NONE || !is_near(model, point.digits, pool->points[i].digits)) {
+        if (pool->index[i] == POOL_NONE || !is_near(point.digits, pool->points[i].digits)) {
             continue;
         }
         double score = rescore(model, aim, i);

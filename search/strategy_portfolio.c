@@ -101,7 +101,7 @@ static enum gk_status portfolio_create(const struct gk_strategy_setup *setup,
  * the bottom of a bad valley all neighbours promise little, and the member has nothing. */
 static bool pick_near(struct portfolio *self, uint32_t *index_out)
 {
-    uint32_t best[CENTRES], list[NEIGHBOURS_LIST_MAX], top;
+    uint32_t best[CENTRES], top;
     uint32_t count = guide_best(&self->guide, CENTRES, best);
     double most, score;
     if (!guide_pick(&self->guide, &top, &most)) {
@@ -109,14 +109,8 @@ static bool pick_near(struct portfolio *self, uint32_t *index_out)
     }
     for (uint32_t i = 0; i < count; i++) {
         struct model *model = guide_model_of(&self->guide, best[i]);
-        bool found = model_pick_near(model, &self->guide.aim, best[i], index_out, &score);
-        if (!found) { /* they may have been pushed out of view */
-            model_view(
-                model, list,
-                neighbours_list(self->base.space, model->tree, best[i], NEIGHBOURS_HAMMING, list));
-            found = model_pick_near(model, &self->guide.aim, best[i], index_out, &score);
-        }
-        if (found && score >= most - NEAR_BEHIND) {
+        if (model_pick_near(model, &self->guide.aim, best[i], index_out, &score) &&
+            score >= most - NEAR_BEHIND) {
             return true;
         }
     }
