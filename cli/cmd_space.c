@@ -211,8 +211,7 @@ static void put_prior(const struct question *q, const struct gk_config *config, 
 {
     struct gk_err why = {0};
     double seconds = 0;
-    enum gk_status status =
-        gk_catalog_prior(q->op, &q->def.trees[tree], config, &seconds, &why);
+    enum gk_status status = gk_catalog_prior(q->op, &q->def.trees[tree], config, &seconds, &why);
     *ns_out = status == GK_OK ? seconds * 1e9 : 0;
     if (status == GK_OK) {
         gk_buf_printf(buf, "prior: %.4g us, to order a search by\n", seconds * 1e6);

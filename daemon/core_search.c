@@ -258,9 +258,9 @@ static double prior_of(void *context, uint32_t index)
     struct gk_config config;
     double seconds = 0;
     gk_space_config(search->space, index, &config);
-    enum gk_status status = gk_catalog_prior(
-        search->op, &search->def.trees[gk_space_tree_of(search->space, index)], &config, &seconds,
-        NULL);
+    enum gk_status status =
+        gk_catalog_prior(search->op, &search->def.trees[gk_space_tree_of(search->space, index)],
+                         &config, &seconds, NULL);
     return status == GK_OK ? seconds : 0;
 }
 

@@ -38,8 +38,7 @@ void gk_prior_read(struct gk_reader *r, const struct gk_json *json, struct gk_te
     t->prior.scope = copy_scope(r, t->scope);
     if (t->prior.scope && gk_read_keys(r, object, keys)) {
         gk_read_rules(r, object, t->prior.scope, &names);
-        t->prior.seconds =
-            gk_read_expr(r, object, "seconds", t->prior.scope, GK_WANT_REAL, true);
+        t->prior.seconds = gk_read_expr(r, object, "seconds", t->prior.scope, GK_WANT_REAL, true);
     }
     t->prior.names = names.rules;
     t->prior.name_count = names.count;

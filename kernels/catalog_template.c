@@ -505,11 +505,15 @@ static void read_include_dirs(struct gk_reader *r, const struct gk_json *json,
 void gk_template_read(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
                       const struct gk_reach *reach, struct gk_template *t)
 {
-    static const char *const keys[] = {"template", "op",           "source",       "archs",
-                                       "params",   "derived",      "constraints",  "after_compile",
-                                       "bake",     "workspaces",   "tensor_maps",  "launches",
-                                       "options",  "include_dirs", "dtype_macros", "macro_prefix",
-                                       "prior",    NULL};
+    static const char *const keys[] = {"template",     "op",
+                                       "source",       "archs",
+                                       "params",       "derived",
+                                       "constraints",  "after_compile",
+                                       "bake",         "workspaces",
+                                       "tensor_maps",  "launches",
+                                       "options",      "include_dirs",
+                                       "dtype_macros", "macro_prefix",
+                                       "prior",        NULL};
     char **dirs = NULL, name[GK_NAME_MAX];
     uint32_t dir_count = 0, before = r->errors;
     struct gk_reach own;

@@ -82,8 +82,8 @@ size_t pool_bytes(const struct pool *pool)
 
 /* ------------------------------------------------------------------ kernels of many */
 
-/* values[i] *= e^-x[i] for a block of x from 0 to 80, to seven digits: in plain arithmetic and in steps that
- * the compiler takes many at a time, so that every machine gets the same bits. */
+/* values[i] *= e^-x[i] for a block of x from 0 to 80, to seven digits: in plain arithmetic and in
+ * steps that the compiler takes many at a time, so that every machine gets the same bits. */
 static inline void times_falling_exp(float *restrict values, const float *restrict x)
 {
     int32_t bits[BLOCK];
@@ -92,10 +92,12 @@ static inline void times_falling_exp(float *restrict values, const float *restri
         float halves = -x[i] * 1.44269504f;
         int32_t whole = (int32_t)(halves - 0.5f); /* towards zero, so the rest is within a half */
         float rest = (halves - (float)whole) * 0.693147181f;
-        float sum = 1 + rest * (1 + rest * (0.5f + rest * (0.166666667f +
-                                                           rest * (0.0416666667f +
-                                                                   rest * (0.00833333333f +
-                                                                           rest * 0.00138888889f)))));
+        float sum =
+            1 +
+            rest * (1 + rest * (0.5f +
+                                rest * (0.166666667f +
+                                        rest * (0.0416666667f +
+                                                rest * (0.00833333333f + rest * 0.00138888889f)))));
         values[i] *= sum;
         bits[i] = (whole + 127) << 23;
     }

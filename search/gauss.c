@@ -241,7 +241,7 @@ enum gk_status gauss_reserve(struct gauss *gauss, uint32_t points, struct gk_err
 
 /* to[i] -= factor * from[i]. Both rows of one matrix, never the same row. */
 static inline void subtract(double *restrict to, const double *restrict from, double factor,
-                     uint32_t count)
+                            uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         to[i] -= factor * from[i];
@@ -293,7 +293,7 @@ void gauss_factor(struct gauss *gauss, const struct gauss_point *points, const d
 }
 
 GK_CLONES void gauss_append(struct gauss *gauss, const struct gauss_point *points,
-                  const struct gauss_point *point, double weight)
+                            const struct gauss_point *point, double weight)
 {
     GK_ASSERT(gauss->count < gauss->stride);
     uint32_t last = gauss->count;

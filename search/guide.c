@@ -6,8 +6,9 @@
 
 #define STARTS_USUAL 5 /* of a tree */
 #define STARTS_MIN   2
-#define START_DRAWN  16 /* with a prior: of so many drawn ones that which it likes best */
-#define STARTS_SHARE 4  /* all trees' starts take at most one trial in so many of the budget */
+#define START_DRAWN  32  /* with a prior: of so many drawn ones that which it likes best ... */
+#define FIRST_DRAWN  256 /* ... and of so many for a tree's first start */
+#define STARTS_SHARE 4   /* all trees' starts take at most one trial in so many of the budget */
 #define POOL_MIN     64
 #define COST_POWER   0.25 /* a config that costs twice as much must promise a fifth more */
 #define COST_SECONDS 0.5  /* and this, 1.4 times as much, where the budget is seconds */
@@ -121,7 +122,9 @@ bool guide_start(struct guide *guide, uint32_t *index_out)
         return false;
     }
     struct model *model = guide->models[tree];
-    uint32_t seen = 0, most = guide->base->prior ? START_DRAWN : 1;
+    uint32_t seen = 0, most = !guide->base->prior  ? 1
+                              : guide->asked[tree] ? START_DRAWN
+                                                   : FIRST_DRAWN;
     double least = INFINITY;
     for (uint32_t tries = 0; tries < model->count && seen < most; tries++) {
         uint32_t index = model->first + permute_at(&model->draw, guide->draw_at[tree]);

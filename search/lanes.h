@@ -9,7 +9,7 @@
 #ifndef GK_SEARCH_LANES_H
 #define GK_SEARCH_LANES_H
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                            \
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define GK_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else

@@ -31,7 +31,9 @@ _Static_assert(GAUSS_EXTRAS == STRATEGY_EXTRAS, "a model takes what strategy_ext
 #define DRAWN_BASE    32 /* candidates drawn at random for an ask, and for each config of it */
 #define DRAWN_EACH    3
 #define DRAWN_MAX     128
-#define CENTRES       4 /* the best whose neighbours are brought into view */
+#define PRIOR_TRUST   0.6 /* of a time, both standardised: what a prior is taken to say at first */
+#define PRIOR_FIRST   1.5 /* before any time is known: its weight against filling the space */
+#define CENTRES       4   /* the best whose neighbours are brought into view */
 
 /* ------------------------------------------------------------------ life cycle */
 
@@ -259,7 +261,14 @@ static double clip_of(const struct model *model)
     return sorted[0] + CLIP * (sorted[count / 2] - sorted[0]);
 }
 
-/* Standardised targets of the ok points; returns how many there are. */
+/* What is believed of a config before any is like it: where the process's own mean lies. The times
+ * say by its extras how much of that was right. */
+static double expected(const struct gauss_point *point)
+{
+    return PRIOR_TRUST * (double)point->extras[0];
+}
+
+/* Standardised targets of the ok points, less what was expected; returns how many there are. */
 static uint32_t make_targets(struct model *model, double *targets)
 {
     double limit = clip_of(model), sum = 0, squares = 0, costs = 0;
@@ -284,7 +293,7 @@ static uint32_t make_targets(struct model *model, double *targets)
     }
     model->scale = count ? fmax(sqrt(squares / count), 1e-4) : 1;
     for (uint32_t i = 0; i < model->gauss.count; i++) {
-        targets[i] = model->is_ok[i] ? targets[i] / model->scale : 0;
+        targets[i] = model->is_ok[i] ? targets[i] / model->scale - expected(&model->points[i]) : 0;
     }
     return count;
 }
@@ -524,10 +533,12 @@ static double score_of(const struct model *model, const struct model_aim *aim, u
     const struct pool *pool = &model->pool;
     double left = fmax(pool->left[slot], LEFT_MIN), score;
     if (!model->result_count || aim->best_log >= HUGE_VAL) {
-        score = log(left); /* nothing is known: fill the space */
+        /* nothing is known: fill the space, by and by from where a prior likes it */
+        score = log(left) - PRIOR_FIRST * (double)pool->points[slot].extras[0];
     } else {
         double sigma = model->scale * sqrt(left * model->amplitude);
-        double mean = model->centre + model->scale * (double)pool->mean[slot];
+        double mean = model->centre +
+                      model->scale * ((double)pool->mean[slot] + expected(&pool->points[slot]));
         score = log_improvement((aim->best_log - mean) / sigma, sigma) -
                 aim->cost_power * (double)pool->cost[slot];
     }

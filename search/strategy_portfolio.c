@@ -309,7 +309,7 @@ static void portfolio_tell(struct gk_strategy *base, const struct gk_tell *tell)
 const struct gk_strategy_ops strategy_portfolio = {
     .name = "portfolio",
     .doc = "a model, climbs with and without it, crossings and chance, by what each earns",
-    .version = 1,
+    .version = 2,
     .create = portfolio_create,
     .destroy = portfolio_destroy,
     .ask = portfolio_ask,

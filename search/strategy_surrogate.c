@@ -86,7 +86,7 @@ static void surrogate_tell(struct gk_strategy *base, const struct gk_tell *tell)
 const struct gk_strategy_ops strategy_surrogate = {
     .name = "surrogate",
     .doc = "a Gaussian process of each template; the greatest expected improvement is next",
-    .version = 1,
+    .version = 2,
     .create = surrogate_create,
     .destroy = surrogate_destroy,
     .ask = surrogate_ask,

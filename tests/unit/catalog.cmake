@@ -33,7 +33,7 @@ add_test(NAME schema_op_refuses
 add_test(NAME schema_kernel_refuses
   COMMAND ${CMAKE_SOURCE_DIR}/tests/support/validate.py --invalid
     ${CMAKE_SOURCE_DIR}/schemas/kernel.schema.json ${broken}/bad_archs.kernel.json
-    ${broken}/bad_launch.kernel.json ${broken}/bad_macro.kernel.json ${broken}/bad_map.kernel.json
+    ${broken}/bad_launch.kernel.json ${broken}/bad_macro.kernel.json ${broken}/bad_map.kernel.json ${broken}/bad_prior.kernel.json
     ${broken}/no_launch.kernel.json ${broken}/path_absolute.kernel.json ${broken}/path_escape.kernel.json
     ${broken}/unknown_key.kernel.json ${broken}/wrong_args.kernel.json ${broken}/wrong_types.kernel.json)
 set_tests_properties(schema_op schema_kernel schema_op_refuses schema_kernel_refuses PROPERTIES TIMEOUT 60)

@@ -354,6 +354,7 @@ static void identity_is_what_the_page_says(void **state)
         {"op.json", "elements: moves", "elements, moves", true},
         {"scale_plain.kernel.json", "64,", "32, 64,", true},
         {"scale_plain.kernel.json", "less than one block of work", "no work", true},
+        {"scale_plain.kernel.json", "\"archs\"", "\"prior\": {\"seconds\": 1.0}, \"archs\"", true},
         {"scale_plain.kernel.json", "N >= each", "N > each", true},
         {"scale_plain.kernel.json", "\"kernel\": \"scale_plain\"",
          "\"doc\": \"x\", \"kernel\": \"scale_plain\"", true},

@@ -179,6 +179,38 @@ static void steps_equal_solutions(void **state)
     close_scene(&scene);
 }
 
+/* Axes taken together say what they say one by one, and the greatest score is found whichever
+ * changed. */
+static void groups_and_tops_are_exact(void **state)
+{
+    (void)state;
+    struct scene scene;
+    uint32_t hint = 3;
+    open_scene(&scene, &hint, 1);
+    for (uint32_t i = 0; i < 20; i++) {
+        tell_time(&scene, i * 4 + 1, truth(&scene, i * 4 + 1), 0);
+    }
+    (void)prepare(&scene, 1);
+    struct model *model = scene.model;
+    struct pool *pool = &model->pool;
+    assert_true(model->gauss.groups.count < model->gauss.axes.count);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        double kernel = gauss_kernel(&model->gauss, &model->points[0], &pool->points[i]);
+        if (pool->index[i] != POOL_NONE) {
+            assert_true(fabs((double)pool->v[i] * model->gauss.upper[0] - kernel) < 1e-5);
+        }
+    }
+    for (uint32_t i = 0; i < 400; i++) {
+        uint32_t slot = i * 37 % pool->count, best = 0;
+        pool_score(pool, slot, i % 3 ? i : -(double)i);
+        for (uint32_t k = 1; k < pool->count; k++) {
+            best = pool->score[k] > pool->score[best] ? k : best;
+        }
+        assert_int_equal(pool_top(pool), best);
+    }
+    close_scene(&scene);
+}
+
 /* From a third of the space the best of the rest is known, and asked for first. */
 static void the_pick_is_near_the_optimum(void **state)
 {
@@ -346,6 +378,7 @@ int main(void)
         cmocka_unit_test(neighbourhoods_are_what_they_say),
         cmocka_unit_test(likeness_follows_what_matters),
         cmocka_unit_test(steps_equal_solutions),
+        cmocka_unit_test(groups_and_tops_are_exact),
         cmocka_unit_test(the_pick_is_near_the_optimum),
         cmocka_unit_test(failures_are_learnt),
         cmocka_unit_test(cost_decides_between_equals),
