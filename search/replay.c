@@ -63,6 +63,7 @@ enum gk_status gk_replay_reader_create(const char *origin, struct gk_replay_read
         return gk_fail(err, GK_NOMEM, "%s: no memory to read it", origin);
     }
     reader->next.line = 1;
+    reader->bytes_max = GK_REPLAY_BYTES_MAX;
     enum gk_status status = replay_rows_init(&reader->rows, err);
     if (status != GK_OK) {
         gk_replay_reader_destroy(reader);
@@ -86,6 +87,24 @@ void gk_replay_reader_destroy(struct gk_replay_reader *reader)
     free(reader);
 }
 
+void gk_replay_reader_limit(struct gk_replay_reader *reader, uint64_t bytes_max)
+{
+    reader->bytes_max = bytes_max < GK_REPLAY_BYTES_MAX ? bytes_max : GK_REPLAY_BYTES_MAX;
+}
+
+/* A megabyte of gzip can be a gigabyte of text: what counts is the text. */
+static enum gk_status take(void *context, const char *bytes, size_t size, struct gk_err *err)
+{
+    struct gk_replay_reader *reader = context;
+    if (size > reader->bytes_max - reader->bytes) {
+        return gk_fail(err, GK_LIMIT,
+                       "more than %" PRIu64 " bytes of text%s; that many are taken at the most",
+                       reader->bytes_max, reader->inflate ? ", decompressed" : "");
+    }
+    reader->bytes += size;
+    return replay_scan(reader, bytes, size, err);
+}
+
 /* gzip says so with its first two bytes; they may come one at a time. */
 static enum gk_status decide(struct gk_replay_reader *reader, struct gk_err *err)
 {
@@ -95,9 +114,9 @@ static enum gk_status decide(struct gk_replay_reader *reader, struct gk_err *err
         if (!reader->inflate) {
             return gk_fail(err, GK_NOMEM, "%s: no memory to decompress it", reader->origin);
         }
-        return replay_inflate_feed(reader->inflate, reader->magic, 2, replay_scan, reader, err);
+        return replay_inflate_feed(reader->inflate, reader->magic, 2, take, reader, err);
     }
-    return replay_scan(reader, (const char *)reader->magic, reader->magic_count, err);
+    return take(reader, (const char *)reader->magic, reader->magic_count, err);
 }
 
 enum gk_status gk_replay_feed(struct gk_replay_reader *reader, const void *bytes, size_t size,
@@ -114,8 +133,8 @@ enum gk_status gk_replay_feed(struct gk_replay_reader *reader, const void *bytes
     }
     if (status == GK_OK && size) {
         status = reader->inflate
-                     ? replay_inflate_feed(reader->inflate, next, size, replay_scan, reader, err)
-                     : replay_scan(reader, (const char *)next, size, err);
+                     ? replay_inflate_feed(reader->inflate, next, size, take, reader, err)
+                     : take(reader, (const char *)next, size, err);
     }
     if (status == GK_LIMIT) {
         return gk_fail_in(err, status, "%s", reader->origin);

@@ -16,6 +16,9 @@
 
 #include "search/space.h"
 
+#define GK_REPLAY_BYTES_MAX                                                                        \
+    (UINT64_C(1) << 30) /* of text, decompressed; the largest seen have 19 MB, and gzip makes a    \
+                           megabyte of a gigabyte of blanks */
 #define GK_REPLAY_ROW_MAX     (1u << 20) /* bytes of one row's text; the largest seen have 3 KB */
 #define GK_REPLAY_SAMPLES_MAX 4096u      /* of one row */
 #define GK_REPLAY_TEXT_MAX    128u       /* of a device's and a kernel's name */
@@ -110,6 +113,8 @@ struct gk_replay_reader;
 enum gk_status gk_replay_reader_create(const char *origin, struct gk_replay_reader **reader_out,
                                        struct gk_err *err);
 void gk_replay_reader_destroy(struct gk_replay_reader *reader);
+/* Takes less than GK_REPLAY_BYTES_MAX. */
+void gk_replay_reader_limit(struct gk_replay_reader *reader, uint64_t bytes_max);
 /* The next bytes of the file. GK_INPUT: this is neither format; GK_LIMIT; GK_NOMEM. */
 enum gk_status gk_replay_feed(struct gk_replay_reader *reader, const void *bytes, size_t size,
                               struct gk_err *err);

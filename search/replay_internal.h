@@ -107,6 +107,7 @@ struct gk_replay_reader {
     char *origin;
     struct replay_rows rows;
     struct replay_inflate *inflate;
+    uint64_t bytes, bytes_max; /* of text so far, and at the most */
     uint8_t magic[2];
     uint32_t magic_count; /* bytes of magic seen */
     bool decided;         /* whether it is gzip */

@@ -546,17 +546,55 @@ static void test_gzip(void **state)
     gk_recording_destroy(plain);
 }
 
+/* What comes out of gzip is bounded, not what went in; a file of that size exactly is read. */
+static void test_too_much_text(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD ROW_64_4 ",\n" ROW_128_4 TAIL;
+    uint8_t packed[4096];
+    size_t size = deflate_text(text, packed, sizeof packed);
+    for (size_t i = 0; i < 4; i++) {
+        bool zipped = i & 1, fits = i & 2;
+        struct gk_replay_reader *reader = NULL;
+        struct gk_recording *recording = NULL;
+        struct gk_err err = {0};
+        assert_int_equal(gk_replay_reader_create("file", &reader, &err), GK_OK);
+        gk_replay_reader_limit(reader, strlen(text) - !fits);
+        enum gk_status status = gk_replay_feed(reader, zipped ? (const void *)packed : text,
+                                               zipped ? size : strlen(text), &err);
+        assert_int_equal(status, fits ? GK_OK : GK_LIMIT);
+        if (fits) {
+            assert_int_equal(gk_replay_finish(reader, &recording, &err), GK_OK);
+            assert_int_equal(recording->count, 2);
+            gk_recording_destroy(recording);
+        } else {
+            assert_non_null(strstr(err.text, "file: more than"));
+            assert_true(zipped == (strstr(err.text, "decompressed") != NULL));
+        }
+        gk_replay_reader_destroy(reader);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cache),       cmocka_unit_test(test_t4),
-        cmocka_unit_test(test_units),       cmocka_unit_test(test_cut_cache),
-        cmocka_unit_test(test_cut_t4),      cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_places),      cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_many_values),
-        cmocka_unit_test(test_no_header),   cmocka_unit_test(test_appended),
-        cmocka_unit_test(test_neither),     cmocka_unit_test(test_no_cost),
-        cmocka_unit_test(test_many_params), cmocka_unit_test(test_long_row),
+        cmocka_unit_test(test_too_much_text),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_t4),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_cut_cache),
+        cmocka_unit_test(test_cut_t4),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_no_header),
+        cmocka_unit_test(test_appended),
+        cmocka_unit_test(test_neither),
+        cmocka_unit_test(test_no_cost),
+        cmocka_unit_test(test_many_params),
+        cmocka_unit_test(test_long_row),
         cmocka_unit_test(test_gzip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
