@@ -28,9 +28,10 @@ _Static_assert(GAUSS_EXTRAS == STRATEGY_EXTRAS, "a model takes what strategy_ext
 #define TRUST_VALUE   1   /* and among those that share a value */
 #define RISK_POWER    2   /* what may fail must promise much: a failure teaches little */
 #define FAIL_CERTAIN  0.98
-#define DRAWN_BASE    32 /* candidates drawn at random for an ask, and for each config of it */
-#define DRAWN_EACH    3
-#define DRAWN_MAX     128
+#define DRAWN_BASE    200 /* candidates drawn at random for an ask ... */
+#define DRAWN_LONG    32  /* ... of a long search, whose room has long been searched through ... */
+#define DRAWN_EACH    3   /* ... and for each config of it */
+#define DRAWN_MAX     256
 #define PRIOR_TRUST   0.6 /* of a time, both standardised: what a prior is taken to say at first */
 #define PRIOR_FIRST   1.5 /* before any time is known: its weight against filling the space */
 #define CENTRES       4   /* the best whose neighbours are brought into view */
@@ -771,7 +772,7 @@ static void view_more(struct model *model, uint32_t n, const struct model_aim *a
 {
     uint32_t list[NEIGHBOURS_LIST_MAX], best[CENTRES], index;
     double score, values[CENTRES];
-    uint32_t drawn = DRAWN_BASE + DRAWN_EACH * n,
+    uint32_t drawn = (is_long(model) ? DRAWN_LONG : DRAWN_BASE) + DRAWN_EACH * n,
              centres = model_best(model, CENTRES, best, values);
     if (model_pick(model, aim, &index, &score)) {
         model_view(
