@@ -298,7 +298,11 @@ enum gk_status gk_core_message(struct gk_core *core, const struct gk_peer *peer,
     struct gk_err why = {0};
     const char *name = gk_message_name(message->type);
     if (role_need(core, peer, GK_ROLE_WORK, name ? name : "this message", &why) != GK_OK) {
-        core_error(core, peer, message->seq, message->token, GK_DENIED, "%s", why.text);
+        if (message->type == GK_MSG_HELLO) { /* it has the wrong key, and would ask for ever */
+            session_reject(core, peer, GK_DENIED, why.text, 0);
+        } else {
+            core_error(core, peer, message->seq, message->token, GK_DENIED, "%s", why.text);
+        }
         return key_erred(core, peer, why.text, err);
     }
     return session_message(core, peer, message, err);
