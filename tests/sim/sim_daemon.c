@@ -263,7 +263,7 @@ void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
         if (sim->canary == CANARY_STALE_TOKEN) {
             forge(sim, &packets[i]);
         }
-        struct gk_peer peer = {.size = sizeof packets[i].conn};
+        struct gk_peer peer = {.size = sizeof packets[i].conn, .roles = GK_ROLES_ALL};
         memcpy(peer.bytes, &packets[i].conn, sizeof packets[i].conn);
         check_in(sim, packets[i].conn, &packets[i].message);
         enum gk_status status = gk_core_message(sim->core, &peer, &packets[i].message, sim->now_ns,

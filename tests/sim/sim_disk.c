@@ -19,6 +19,7 @@ struct disk_file {
     bool exists;
     struct content now, safe; /* as the process sees it; as it is after a loss of power */
     size_t dirty_low, dirty_high;
+    size_t cut; /* the shortest it was since the last sync; SIZE_MAX: it was not cut */
 };
 
 struct open_file {
@@ -74,7 +75,7 @@ static void mark_dirty(struct disk_file *file, size_t low, size_t high)
 
 static void mark_clean(struct disk_file *file)
 {
-    file->dirty_low = SIZE_MAX;
+    file->dirty_low = file->cut = SIZE_MAX;
     file->dirty_high = 0;
 }
 
@@ -179,6 +180,20 @@ static void settle_sector(struct disk_file *file, size_t at, size_t size)
 
 static void lose_power(struct disk_file *file)
 {
+    /* A cut is one change of the file system's books: it is there as a whole, and before what was
+     * written behind it, or not at all. */
+    if (file->cut < file->safe.size) {
+        if (gk_prng_below(disk.prng, 2)) {
+            resize(&file->safe, file->cut);
+        } else {
+            if (!reserve(&file->now, file->safe.size)) {
+                abort();
+            }
+            memcpy(file->now.bytes, file->safe.bytes, file->safe.size); /* more than cut */
+            file->now.size = file->safe.size;
+            return;
+        }
+    }
     size_t size = file->now.size, high = file->dirty_high;
     if (file->dirty_low >= high && file->safe.size == size) {
         return;
@@ -293,7 +308,7 @@ static int file_truncate(sqlite3_file *handle, sqlite3_int64 size)
     struct disk_file *file = ((struct open_file *)handle)->file;
     int rc = operation(SQLITE_IOERR_TRUNCATE);
     if (rc == SQLITE_OK && (size_t)size < file->now.size) {
-        mark_dirty(file, (size_t)size, file->now.size);
+        file->cut = (size_t)size < file->cut ? (size_t)size : file->cut;
         resize(&file->now, (size_t)size);
     }
     return rc;
@@ -308,6 +323,9 @@ static int file_sync(sqlite3_file *handle, int flags)
         return rc;
     }
     size_t high = file->dirty_high < file->now.size ? file->dirty_high : file->now.size;
+    if (file->cut < file->safe.size) {
+        resize(&file->safe, file->cut);
+    }
     if (!reserve(&file->safe, file->now.size)) {
         return SQLITE_IOERR_FSYNC;
     }
