@@ -557,6 +557,10 @@ static enum gk_status go_on_with(struct gk_core *core, const struct submit *s,
     struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
     enum gk_status status = open ? change_open(core, s, open, err) : GK_OK;
     if (status == GK_OK) {
+        status = gk_db_submit_continued(core->db, gk_json_get_string(s->body, "submit_id", ""),
+                                        gk_json_get_int(row, "job", 0), err);
+    }
+    if (status == GK_OK) {
         status = submit_answer(reply, row, true, err);
     }
     return status == GK_OK && open ? job_bind(core, open, err) : status;

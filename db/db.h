@@ -70,6 +70,10 @@ enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job
 /* The newest job of this submit_id, or spec_key; GK_NOT_FOUND. */
 enum gk_status gk_db_job_by_submit(struct gk_db *db, const char *submit_id,
                                    struct gk_json **job_out, struct gk_err *err);
+/* A submit that went on with an unfinished job: sent again it is that job, also when it has ended
+ * by then. */
+enum gk_status gk_db_submit_continued(struct gk_db *db, const char *submit_id, int64_t job,
+                                      struct gk_err *err);
 enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,
                                  struct gk_json **job_out, struct gk_err *err);
 enum gk_status gk_db_jobs_open(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);

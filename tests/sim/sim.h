@@ -33,7 +33,7 @@ enum canary {
 };
 
 struct conn {
-    bool open;        /* the bytes of it arrive */
+    bool open; /* the bytes of it arrive */
     bool is_worker;
     uint32_t party;
     uint64_t blocked_until_ns[2]; /* [1] towards the daemon */
@@ -80,7 +80,7 @@ struct sim_worker {
 struct sim_client {
     uint32_t conn;
     uint64_t seq, asked_ns, next_ns;
-    struct gk_json *request; /* sent, not answered; sent again as it is after a time */
+    struct gk_json *request;        /* sent, not answered; sent again as it is after a time */
     int64_t seen[SIM_JOBS_MAX + 1]; /* of each watched job the last event that came */
 };
 
@@ -96,7 +96,7 @@ struct token_log {
 
 struct job_log {
     char submit_id[24];
-    int64_t job;         /* 0: not acknowledged yet */
+    int64_t job; /* 0: not acknowledged yet */
     bool cancel_acked, retried;
     int64_t events_seen; /* highest event number that a watcher saw */
 };

@@ -116,8 +116,9 @@ static void check_result(struct sim *sim, int64_t token, const struct token_log 
         if (db_int(sim->db, &err, &count, "SELECT count(*) FROM passes WHERE token=?1 AND pass<=?2",
                    "ii", token, log->passes_acked) != GK_OK ||
             count != log->passes_acked) {
-            sim_red(sim, "token %" PRId64 ": %" PRId64 " passes were acknowledged, %" PRId64
-                         " are stored",
+            sim_red(sim,
+                    "token %" PRId64 ": %" PRId64 " passes were acknowledged, %" PRId64
+                    " are stored",
                     token, log->passes_acked, count);
         }
         return;
@@ -132,14 +133,16 @@ static void check_result(struct sim *sim, int64_t token, const struct token_log 
                " JOIN workers w ON w.worker=t.worker WHERE t.token=?1 AND t.state='recorded'",
                "i", token);
     if (status != GK_OK) {
-        sim_red(sim, "token %" PRId64 " of trial %" PRId64 ": its result was acknowledged and is"
-                     " not stored (%s)",
+        sim_red(sim,
+                "token %" PRId64 " of trial %" PRId64 ": its result was acknowledged and is"
+                " not stored (%s)",
                 token, log->trial, err.text);
         return;
     }
     bool failed = strcmp(gk_json_get_string(row, "failure", ""), "none") != 0;
     double time_ns = gk_json_get_real(row, "time_ns", 0);
-    bool same = failed == log->failed && (failed || (time_ns <= log->time_ns && time_ns >= log->time_ns));
+    bool same =
+        failed == log->failed && (failed || (time_ns <= log->time_ns && time_ns >= log->time_ns));
     if (!same || gk_json_get_int(row, "n", 0) != 1 ||
         gk_json_get_int(row, "trial", 0) != log->trial ||
         strcmp(gk_json_get_string(row, "spool", ""), sim->workers[log->worker].spool_id) != 0) {
@@ -156,7 +159,8 @@ static void check_job(struct sim *sim, const struct job_log *log)
     if (log->job == 0) {
         return;
     }
-    if (db_row(sim->db, NULL, &row, "SELECT state FROM jobs WHERE job=?1", "i", log->job) != GK_OK) {
+    if (db_row(sim->db, NULL, &row, "SELECT state FROM jobs WHERE job=?1", "i", log->job) !=
+        GK_OK) {
         sim_red(sim, "submit %s was acknowledged as job %" PRId64 ", which is not there",
                 log->submit_id, log->job);
         return;
@@ -200,8 +204,9 @@ static void check_rerun(struct sim *sim, int64_t token, const struct token_log *
         bool well = holder->state == WORKER_UP && holder->trouble_ns + ALIVE_NS < sim->now_ns;
         if (!other->over && well && worker_lease(holder, t) &&
             sim->now_ns - other->granted_ns < 1000 * SECOND_NS) {
-            sim_red(sim, "%s %" PRId64 " is given out as token %" PRId64 " while worker %u runs it"
-                         " as token %" PRId64,
+            sim_red(sim,
+                    "%s %" PRId64 " is given out as token %" PRId64 " while worker %u runs it"
+                    " as token %" PRId64,
                     log->is_final ? "the final round of task" : "trial",
                     log->is_final ? log->task : log->trial, token, other->worker, t);
         }
@@ -225,12 +230,12 @@ void check_grant(struct sim *sim, uint32_t worker, const struct gk_json *lease, 
         sim_red(sim, "lease %" PRId64 " says epoch %" PRIu64 ", the daemon is at %" PRId64, token,
                 epoch, sim->epoch_seen);
     }
-    *log = (struct token_log){
-        .worker = worker,
-        .trial = gk_json_get_int(lease, "trial", 0),
-        .task = gk_json_get_int(lease, "task", 0),
-        .is_final = strcmp(gk_json_get_string(lease, "kind", ""), "final") == 0,
-        .granted_ns = sim->now_ns};
+    *log =
+        (struct token_log){.worker = worker,
+                           .trial = gk_json_get_int(lease, "trial", 0),
+                           .task = gk_json_get_int(lease, "task", 0),
+                           .is_final = strcmp(gk_json_get_string(lease, "kind", ""), "final") == 0,
+                           .granted_ns = sim->now_ns};
     log->infra = !log->is_final && sim_chance(sim, 10);
     sim->token_max = token > sim->token_max ? token : sim->token_max;
     check_rerun(sim, token, log);
@@ -291,8 +296,7 @@ void check_end(struct sim *sim)
                     sim->tokens[token].worker);
         }
     }
-    if (gk_db_check(sim->db, &report, &err) != GK_OK ||
-        !gk_json_get_bool(report, "ok", false)) {
+    if (gk_db_check(sim->db, &report, &err) != GK_OK || !gk_json_get_bool(report, "ok", false)) {
         sim_red(sim, "db check: %s",
                 gk_json_string(gk_json_at(gk_json_get(report, "problems"), 0), err.text));
     }

@@ -10,9 +10,8 @@
 
 static void transmit(struct sim *sim, struct sim_client *client)
 {
-    struct gk_message message = {.type = GK_MSG_REQUEST,
-                                 .seq = client->seq,
-                                 .body = gk_json_copy(client->request)};
+    struct gk_message message = {
+        .type = GK_MSG_REQUEST, .seq = client->seq, .body = gk_json_copy(client->request)};
     client->asked_ns = sim->now_ns;
     client->next_ns = sim->now_ns + ANSWER_NS + MS_NS;
     sim_send(sim, client->conn, true, &message);
@@ -92,8 +91,8 @@ static void watch(struct sim *sim, struct sim_client *client, const struct job_l
 
 static void act(struct sim *sim, struct sim_client *client)
 {
-    static const char *const verbs[] = {"show", "trials", "pause", "resume", "retry",
-                                        "finish", "cancel", "jobs", "best", "workers"};
+    static const char *const verbs[] = {"show",   "trials", "pause", "resume", "retry",
+                                        "finish", "cancel", "jobs",  "best",   "workers"};
     if (sim->job_count < sim->jobs_max && sim_below(sim, 3) == 0) {
         struct job_log *log = &sim->jobs[sim->job_count];
         (void)snprintf(log->submit_id, sizeof log->submit_id, "job-%u", sim->job_count);
@@ -155,12 +154,10 @@ static void submitted(struct sim *sim, const struct gk_json *request, const stru
         if (strcmp(log->submit_id, id) != 0) {
             continue;
         }
-        bool continued = gk_json_get_bool(reply, "continued", false);
-        if (job <= 0 || (log->job != 0 && log->job != job && !continued && !log->cancel_acked)) {
+        if (job <= 0 || (log->job != 0 && log->job != job)) {
             sim_red(sim, "submit %s is job %lld, was job %lld", id, (long long)job,
                     (long long)log->job);
         }
-        log->cancel_acked = log->cancel_acked && log->job == job; /* it went on with another one */
         log->job = job;
     }
 }

@@ -85,7 +85,8 @@ void daemon_kill(struct sim *sim, bool power_lost)
     again_at(sim);
 }
 
-/* The program ends by itself after an error of the store: its handle is closed in an orderly way. */
+/* The program ends by itself after an error of the store: its handle is closed in an orderly way.
+ */
 static void daemon_gives_up(struct sim *sim, enum gk_status status, const struct gk_err *err)
 {
     if (!explained(sim, status)) {
@@ -197,7 +198,8 @@ static void flush(struct sim *sim, uint64_t part)
 static void tick_and_commit(struct sim *sim)
 {
     struct gk_err err = {0};
-    enum gk_status status = gk_core_tick(sim->core, sim->now_ns, sim->wall_ms, &sim->timer_ns, &err);
+    enum gk_status status =
+        gk_core_tick(sim->core, sim->now_ns, sim->wall_ms, &sim->timer_ns, &err);
     if (status == GK_OK && sim->canary == CANARY_COUNT_TWICE) {
         check_miscount(sim);
     }
@@ -266,8 +268,8 @@ void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
         struct gk_peer peer = {.size = sizeof packets[i].conn, .roles = GK_ROLES_ALL};
         memcpy(peer.bytes, &packets[i].conn, sizeof packets[i].conn);
         check_in(sim, packets[i].conn, &packets[i].message);
-        enum gk_status status = gk_core_message(sim->core, &peer, &packets[i].message, sim->now_ns,
-                                                sim->wall_ms, &err);
+        enum gk_status status =
+            gk_core_message(sim->core, &peer, &packets[i].message, sim->now_ns, sim->wall_ms, &err);
         if (status != GK_OK) {
             store_failed(sim, status, &err);
             break;

@@ -24,8 +24,8 @@ void disk_arm(enum disk_fault fault, uint64_t operation);
 void disk_make_room(void);
 void disk_die_now(void);
 bool disk_is_dead(void);
-bool disk_fault_hit(void);    /* since the last disk_arm() */
-bool disk_sync_failed(void);  /* since the last disk_revive() */
+bool disk_fault_hit(void);   /* since the last disk_arm() */
+bool disk_sync_failed(void); /* since the last disk_revive() */
 uint64_t disk_operations(void);
 /* After the process is gone and its handles are closed. power_lost: of every sector that was not
  * synced either the old, the new or a mixture is there. */

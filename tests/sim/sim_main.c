@@ -26,10 +26,12 @@ struct plan {
 
 static int usage(const char *why)
 {
-    (void)fprintf(stderr,
-                  "sim: %s\nusage: simulate [--seed N | --seeds A..B] [--all-seeds A..B] [--events N]"
-                  " [--twice] [--verbose] [--canary ack-first|no-sync|stale-token|forget-lease|count-twice]\n",
-                  why);
+    (void)fprintf(
+        stderr,
+        "sim: %s\nusage: simulate [--seed N | --seeds A..B] [--all-seeds A..B] [--events N]"
+        " [--twice] [--verbose] [--canary "
+        "ack-first|no-sync|stale-token|forget-lease|count-twice]\n",
+        why);
     return 2;
 }
 

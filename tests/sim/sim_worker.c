@@ -305,8 +305,8 @@ static void take_leases(struct sim *sim, struct sim_worker *worker,
         struct sim_lease lease = {.token = gk_json_get_int(json, "token", 0),
                                   .trial = gk_json_get_int(json, "trial", 0),
                                   .task = gk_json_get_int(json, "task", 0),
-                                  .is_final = strcmp(gk_json_get_string(json, "kind", ""),
-                                                     "final") == 0};
+                                  .is_final =
+                                      strcmp(gk_json_get_string(json, "kind", ""), "final") == 0};
         if (lease.token <= 0 || lease.token >= SIM_TOKENS_MAX ||
             worker->lease_count == SIM_LEASES_MAX) {
             sim_red(sim, "lease %lld: worker %s has %u leases, its credit is %d",

@@ -113,7 +113,8 @@ void sim_disconnect(struct sim *sim, uint32_t conn)
         return;
     }
     old->open = false;
-    uint32_t current = old->is_worker ? sim->workers[old->party].conn : sim->clients[old->party].conn;
+    uint32_t current =
+        old->is_worker ? sim->workers[old->party].conn : sim->clients[old->party].conn;
     if (current == conn) {
         (void)sim_connect(sim, old->is_worker, old->party); /* the party holds the number */
     }
@@ -128,8 +129,7 @@ static void copy_message(struct sim *sim, struct packet *packet, const struct gk
         gk_wire_decode(header, sizeof header, body.data, body.size, &packet->message, &err) !=
             GK_OK) {
         sim_red(sim, "a message does not travel: %s", err.text);
-        packet->message = (struct gk_message){.type = message->type,
-                                              .body = gk_json_new_object()};
+        packet->message = (struct gk_message){.type = message->type, .body = gk_json_new_object()};
     }
     gk_buf_fini(&body);
 }
@@ -181,7 +181,8 @@ static bool arrives(struct sim *sim, struct packet *packet)
         until = until > sim->stalled_until_ns ? until : sim->stalled_until_ns;
         until = sim->up ? until : until > sim->start_ns ? until : sim->start_ns;
     } else if (conn->is_worker && sim->workers[conn->party].state == WORKER_HUNG) {
-        until = until > sim->workers[conn->party].back_ns ? until : sim->workers[conn->party].back_ns;
+        until =
+            until > sim->workers[conn->party].back_ns ? until : sim->workers[conn->party].back_ns;
     }
     if (until > sim->now_ns || (packet->to_daemon && !sim->up)) {
         packet->at_ns = until > sim->now_ns ? until : sim->now_ns + MS_NS;
@@ -258,8 +259,8 @@ static void hang(struct sim *sim, struct sim_worker *worker)
 static void arm_disk(struct sim *sim)
 {
     const struct sim_rates *rates = &sim->rates;
-    enum disk_fault fault = sim_chance(sim, rates->disk_death) ? DISK_DIES
-                            : sim_chance(sim, rates->disk_eio) ? DISK_EIO
+    enum disk_fault fault = sim_chance(sim, rates->disk_death)  ? DISK_DIES
+                            : sim_chance(sim, rates->disk_eio)  ? DISK_EIO
                             : sim_chance(sim, rates->disk_full) ? DISK_FULL
                                                                 : DISK_FINE;
     if (fault != DISK_FINE) {
@@ -340,9 +341,9 @@ static void nemesis(struct sim *sim)
 
 static uint64_t next_time(const struct sim *sim)
 {
-    uint64_t next = sim->up ? (sim->timer_ns > sim->stalled_until_ns ? sim->timer_ns
-                                                                     : sim->stalled_until_ns)
-                            : sim->start_ns;
+    uint64_t next =
+        sim->up ? (sim->timer_ns > sim->stalled_until_ns ? sim->timer_ns : sim->stalled_until_ns)
+                : sim->start_ns;
     if (sim->queue_count > 0 && sim->queue[0].at_ns < next) {
         next = sim->queue[0].at_ns;
     }
@@ -393,8 +394,9 @@ static void heal(struct sim *sim)
     for (uint32_t c = 0; c < sim->conn_count; c++) {
         for (int way = 0; way < 2; way++) {
             struct conn *conn = &sim->conns[c];
-            conn->blocked_until_ns[way] =
-                conn->blocked_until_ns[way] > sim->now_ns ? sim->now_ns : conn->blocked_until_ns[way];
+            conn->blocked_until_ns[way] = conn->blocked_until_ns[way] > sim->now_ns
+                                              ? sim->now_ns
+                                              : conn->blocked_until_ns[way];
         }
     }
     for (uint32_t i = 0; i < sim->worker_count; i++) {
@@ -433,12 +435,13 @@ void sim_run(struct sim *sim)
 /* Each kind of fault is in a third of the seeds, so that each also meets none of the others. */
 static void draw_rates(struct sim *sim)
 {
-    uint32_t *rates[] = {&sim->rates.kill,         &sim->rates.power,       &sim->rates.disk_death,
-                         &sim->rates.disk_eio,     &sim->rates.disk_full,   &sim->rates.worker_crash,
-                         &sim->rates.worker_hang,  &sim->rates.worker_drain, &sim->rates.partition,
-                         &sim->rates.disconnect,   &sim->rates.duplicate,   &sim->rates.stall,
-                         &sim->rates.clock_jump,   &sim->rates.fence,       &sim->rates.rogue,
-                         &sim->rates.checkpoint};
+    uint32_t *rates[] = {
+        &sim->rates.kill,        &sim->rates.power,        &sim->rates.disk_death,
+        &sim->rates.disk_eio,    &sim->rates.disk_full,    &sim->rates.worker_crash,
+        &sim->rates.worker_hang, &sim->rates.worker_drain, &sim->rates.partition,
+        &sim->rates.disconnect,  &sim->rates.duplicate,    &sim->rates.stall,
+        &sim->rates.clock_jump,  &sim->rates.fence,        &sim->rates.rogue,
+        &sim->rates.checkpoint};
     for (size_t i = 0; i < GK_ARRAY_COUNT(rates); i++) {
         *rates[i] = sim_below(sim, 3) ? 0 : 1 + (uint32_t)sim_below(sim, 20);
     }

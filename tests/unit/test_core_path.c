@@ -62,6 +62,7 @@ static void test_again(void **state)
     assert_int_equal(rig_submit(&rig, "b", "emu-sm_80", 12, ONE), job);
     (void)rig_work(&rig, 1000);
     assert_string_equal(rig_job_state(&rig, job), "done");
+    assert_int_equal(rig_submit(&rig, "b", "emu-sm_80", 12, ONE), job); /* its reply was lost */
     assert_int_equal(rig_count(&rig, "best", "rows", job), 1);
     char *first =
         gk_strdup(gk_json_get_string(gk_json_at(gk_json_get(rig.reply, "rows"), 0), "config", ""));

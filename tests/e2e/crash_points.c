@@ -1,0 +1,581 @@
+/*
+ * A fixed piece of work (submit, trials, cancel, backup, an orderly end) over the real gktuned and
+ * gktune-worker, once for every call at which one of them may die or fail
+ * (tests/support/fail_io.c). What was acknowledged is written down here, and the store is held
+ * against it.
+ *
+ *     crash_points BIN SHIM --who gktuned|gktune-worker --how kill|half|eio|enospc|full
+ *                  [--every N --seed S] [--at N]      all points, a seeded Nth part of them, or one
+ *     crash_points BIN SHIM --kills N --seed S        SIGKILL at random moments instead
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base64.h"
+#include "core/link.h"
+#include "core/prng.h"
+#include "db/db_internal.h"
+#include "kernels/catalog.h"
+
+#define TRIALS     6
+#define LIMIT_S    60 /* of one point */
+#define ANSWER_MS  1500
+#define LOOK_MS    10
+#define MARK_WAITS 40 /* looks at a daemon whose disk is full before it is ended */
+
+extern char **environ;
+
+struct bench {
+    const char *bin, *shim, *who, *how;
+    long at; /* 0: nobody fails */
+    char folder[64], state[96], spool[96], endpoint[128], mark[96], count[96], backup[96];
+    pid_t daemon, worker;
+    struct gk_link *link;
+    uint64_t seq, deadline_s, kills, kills_left;
+    struct gk_prng prng;
+    uint32_t full_looks;
+    int64_t job_a, job_b; /* acknowledged */
+    bool cancel_acked, backup_acked;
+    struct gk_catalog *catalog;
+    struct gk_bundle bundle;
+};
+
+static uint64_t now_s(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* a known clock */
+    return (uint64_t)t.tv_sec;
+}
+
+static void show_file(const char *folder, const char *name)
+{
+    char path[256], line[512];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        (void)fprintf(stderr, "   %s: %s", name, line);
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+}
+
+static void stop_all(struct bench *bench);
+
+__attribute__((format(printf, 2, 3), noreturn)) static void lose(struct bench *bench,
+                                                                 const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    (void)fprintf(stderr, "%s %s at call %ld: ", bench->who, bench->how, bench->at);
+    (void)vfprintf(stderr, format, ap);
+    (void)fprintf(stderr, "\nagain: crash_points %s %s --who %s --how %s --at %ld; files: %s\n",
+                  bench->bin, bench->shim, bench->who, bench->how, bench->at, bench->folder);
+    va_end(ap);
+    show_file(bench->folder, "gktuned.log");
+    show_file(bench->folder, "gktune-worker.log");
+    stop_all(bench);
+    exit(1);
+}
+
+/* ------------------------------------------------------------------ processes */
+
+static pid_t start(struct bench *bench, const char *name, char *const argv[], bool armed)
+{
+    char program[512], log[160], at[32];
+    pid_t pid = -1;
+    posix_spawn_file_actions_t actions;
+    (void)snprintf(program, sizeof program, "%s/%s", bench->bin, name);
+    (void)snprintf(log, sizeof log, "%s/%s.log", bench->folder, name);
+    (void)snprintf(at, sizeof at, "%ld", bench->at);
+    bool ok = setenv("GK_FAIL_NAME", bench->who, 1) == 0 && setenv("GK_FAIL_AT", at, 1) == 0 &&
+              setenv("GK_FAIL_HOW", bench->how, 1) == 0 &&
+              setenv("GK_FAIL_ONCE", bench->mark, 1) == 0 &&
+              setenv("GK_FAIL_COUNT", bench->count, 1) == 0 &&
+              (armed ? setenv("LD_PRELOAD", bench->shim, 1) : unsetenv("LD_PRELOAD")) == 0 &&
+              posix_spawn_file_actions_init(&actions) == 0;
+    for (int fd = 1; ok && fd <= 2; fd++) {
+        ok = posix_spawn_file_actions_addopen(&actions, fd, log, O_WRONLY | O_CREAT | O_APPEND,
+                                              0600) == 0;
+    }
+    if (!ok || posix_spawn(&pid, program, &actions, NULL, argv, environ) != 0) {
+        lose(bench, "%s does not start", program);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions); /* it was made */
+    (void)unsetenv("LD_PRELOAD");                     /* a known name */
+    return pid;
+}
+
+static void start_daemon(struct bench *bench, bool armed)
+{
+    char name[] = "gktuned", state[] = "--state";
+    char *const argv[] = {name, state, bench->state, NULL};
+    bench->daemon = start(bench, name, argv, armed);
+}
+
+static void start_worker(struct bench *bench, bool armed)
+{
+    char name[] = "gktune-worker", connect[] = "--connect", device[] = "--device",
+         mock[] = "mock:sm_80", spool[] = "--spool", processes[] = "--compile-processes",
+         one[] = "1";
+    char *const argv[] = {name,  connect,      bench->endpoint, device, mock,
+                          spool, bench->spool, processes,       one,    NULL};
+    bench->worker = start(bench, name, argv, armed);
+}
+
+static bool ended(pid_t pid)
+{
+    int status = 0;
+    return pid > 0 && waitpid(pid, &status, WNOHANG) == pid;
+}
+
+static void end_process(pid_t *pid, int number)
+{
+    int status = 0;
+    if (*pid > 0 && kill(*pid, number) == 0) {
+        (void)waitpid(*pid, &status, 0); /* its child: there is nothing else to wait for */
+    }
+    *pid = 0;
+}
+
+static void stop_all(struct bench *bench)
+{
+    gk_link_destroy(bench->link);
+    bench->link = NULL;
+    end_process(&bench->worker, SIGKILL);
+    end_process(&bench->daemon, SIGKILL);
+}
+
+static bool marked(const struct bench *bench)
+{
+    return access(bench->mark, F_OK) == 0;
+}
+
+/* Whoever has died is started again, as a service manager does. */
+static void tend(struct bench *bench)
+{
+    if (now_s() > bench->deadline_s) {
+        lose(bench, "the work does not end within %d s", LIMIT_S);
+    }
+    if (bench->kills_left > 0 && gk_prng_below(&bench->prng, 12) == 0) {
+        pid_t victim = gk_prng_below(&bench->prng, 2) ? bench->daemon : bench->worker;
+        if (victim > 0 && kill(victim, SIGKILL) == 0) {
+            bench->kills_left--;
+            bench->kills++;
+        }
+    }
+    /* A disk that stays full: the daemon stays up and answers; then somebody makes room. */
+    if (strcmp(bench->how, "full") == 0 && marked(bench) && ++bench->full_looks == MARK_WAITS) {
+        end_process(&bench->daemon, SIGKILL);
+        end_process(&bench->worker, SIGKILL);
+        start_daemon(bench, false);
+        start_worker(bench, false);
+    }
+    if (ended(bench->daemon)) {
+        start_daemon(bench, bench->at > 0 && !marked(bench));
+    }
+    if (ended(bench->worker)) {
+        start_worker(bench, bench->at > 0 && !marked(bench));
+    }
+}
+
+/* ------------------------------------------------------------------ asking */
+
+static void connect_again(struct bench *bench)
+{
+    struct gk_err err = {0};
+    gk_link_destroy(bench->link);
+    bench->link = NULL;
+    if (gk_link_connect(bench->endpoint, &bench->link, &err) != GK_OK) {
+        lose(bench, "connect: %s", err.text);
+    }
+}
+
+/* NULL: no answer, the caller asks again. Takes the body. */
+static struct gk_json *ask_once(struct bench *bench, const char *verb, struct gk_json *body)
+{
+    struct gk_err err = {0};
+    struct gk_message message = {.type = GK_MSG_REQUEST, .seq = ++bench->seq, .body = body};
+    bool sent = gk_json_set_string(body, "verb", verb) &&
+                gk_link_send(bench->link, NULL, &message, &err) == GK_OK;
+    gk_message_fini(&message);
+    for (int waited = 0; sent && waited < ANSWER_MS; waited += LOOK_MS) {
+        struct gk_peer peer;
+        struct gk_message answer = {0};
+        pid_t daemon = bench->daemon;
+        enum gk_status status = gk_link_receive(bench->link, &peer, &answer, &err);
+        if (status == GK_OK && answer.type == GK_MSG_REPLY && answer.reply_to == bench->seq) {
+            return answer.body;
+        }
+        gk_message_fini(&answer);
+        if (status == GK_AGAIN) {
+            (void)gk_link_wait(bench->link, LOOK_MS, NULL); /* time out or not: look again */
+        }
+        tend(bench);
+        if (bench->daemon != daemon) {
+            break;
+        }
+    }
+    connect_again(bench);
+    return NULL;
+}
+
+static struct gk_json *job_body(int64_t job)
+{
+    struct gk_json *body = gk_json_new_object();
+    GK_ASSERT(gk_json_set_int(body, "job", job));
+    return body;
+}
+
+static struct gk_json *ask(struct bench *bench, const char *verb, const struct gk_json *body)
+{
+    struct gk_json *reply = NULL;
+    while (!reply) {
+        tend(bench);
+        reply = ask_once(bench, verb, gk_json_copy(body));
+    }
+    return reply;
+}
+
+static bool is_status(const struct gk_json *reply, const char *status)
+{
+    return strcmp(gk_json_get_string(reply, "status", ""), status) == 0;
+}
+
+static void put_files(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->bundle.count; i++) {
+        char *text = NULL, hex[GK_HASH_TEXT_SIZE];
+        size_t size = 0;
+        struct gk_buf data = {0};
+        struct gk_json *body = gk_json_new_object();
+        gk_hash_hex(&bench->bundle.files[i].hash, hex);
+        GK_ASSERT(gk_catalog_file(bench->catalog, bench->bundle.files[i].path, &text, &size,
+                                  NULL) == GK_OK);
+        gk_base64_encode(text, size, &data);
+        GK_ASSERT(gk_json_set_string(body, "hash", hex) && gk_json_set_int(body, "offset", 0) &&
+                  gk_json_set_int(body, "size", (int64_t)size) &&
+                  gk_json_set_string(body, "data", gk_buf_text(&data)));
+        gk_json_free(ask(bench, "blob_put", body)); /* if it failed the submit says MISSING again */
+        gk_json_free(body);
+        gk_buf_fini(&data);
+        free(text);
+    }
+}
+
+static struct gk_json *submit_body(struct bench *bench, const char *id, int64_t trials)
+{
+    struct gk_json *body = gk_json_new_object(), *problems = gk_json_new_array(),
+                   *archs = gk_json_new_array(), *budget = gk_json_new_object();
+    GK_ASSERT(gk_json_push(problems, gk_json_new_string("scale{\"N\":4096}")) &&
+              gk_json_push(archs, gk_json_new_string("mock-sm_80")) &&
+              gk_json_set_int(budget, "trials", trials) &&
+              gk_json_set(body, "problems", problems) && gk_json_set(body, "archs", archs) &&
+              gk_json_set(body, "budget", budget) && gk_json_set_string(body, "submit_id", id) &&
+              gk_json_set_string(body, "what", "crash") &&
+              gk_json_set_string(body, "strategy", "exhaustive") &&
+              gk_json_set_int(body, "seed", 1) && gk_json_set_bool(body, "fresh", true) &&
+              gk_json_set(body, "bundle", gk_bundle_to_json(&bench->bundle)));
+    return body;
+}
+
+static int64_t submit(struct bench *bench, const char *id, int64_t trials)
+{
+    struct gk_json *body = submit_body(bench, id, trials);
+    int64_t job = 0;
+    while (job == 0) {
+        struct gk_json *reply = ask(bench, "submit", body);
+        if (is_status(reply, "MISSING")) {
+            put_files(bench);
+        } else if (is_status(reply, "OK")) {
+            job = gk_json_get_int(reply, "job", 0);
+        } else if (!is_status(reply, "LIMIT") && !is_status(reply, "INPUT")) {
+            lose(bench, "submit: %s", gk_json_get_string(reply, "text", ""));
+        }
+        gk_json_free(reply);
+    }
+    gk_json_free(body);
+    return job;
+}
+
+static void wait_done(struct bench *bench, int64_t job)
+{
+    struct gk_json *body = job_body(job);
+    for (bool over = false; !over;) {
+        struct gk_json *reply = ask(bench, "show", body);
+        const char *state = gk_json_get_string(reply, "state", "");
+        over = strcmp(state, "done") == 0;
+        if (is_status(reply, "NOT_FOUND") || strcmp(state, "failed") == 0) {
+            lose(bench, "job %" PRId64 " was acknowledged; now: %s%s", job, state,
+                 gk_json_get_string(reply, "text", ""));
+        }
+        gk_json_free(reply);
+        if (!over) {
+            (void)gk_link_wait(bench->link, LOOK_MS, NULL); /* time out or not: look again */
+        }
+    }
+    gk_json_free(body);
+}
+
+static void cancel(struct bench *bench, int64_t job)
+{
+    struct gk_json *body = job_body(job), *reply = ask(bench, "cancel", body);
+    bench->cancel_acked =
+        is_status(reply, "OK"); /* else it has ended, by an answer that was lost */
+    gk_json_free(reply);
+    gk_json_free(body);
+}
+
+static void back_up(struct bench *bench)
+{
+    struct gk_json *body = gk_json_new_object();
+    GK_ASSERT(gk_json_set_string(body, "action", "backup") &&
+              gk_json_set_string(body, "path", bench->backup));
+    struct gk_json *reply = ask(bench, "db", body);
+    bench->backup_acked = is_status(reply, "OK");
+    gk_json_free(reply);
+    gk_json_free(body);
+}
+
+/* ------------------------------------------------------------------ the check */
+
+static void check_store(struct bench *bench, const char *path, const char *what)
+{
+    struct gk_db *db = NULL;
+    struct gk_json *report = NULL;
+    struct gk_err err = {0};
+    if (gk_db_open(path, true, &db, &err) != GK_OK || gk_db_check(db, &report, &err) != GK_OK) {
+        lose(bench, "%s: %s", what, err.text);
+    }
+    if (!gk_json_get_bool(report, "ok", false)) {
+        lose(bench, "%s: %s", what,
+             gk_json_string(gk_json_at(gk_json_get(report, "problems"), 0), ""));
+    }
+    gk_json_free(report);
+    gk_db_close(db);
+}
+
+static int64_t count(struct bench *bench, struct gk_db *db, const char *sql, int64_t job)
+{
+    int64_t value = -1;
+    struct gk_err err = {0};
+    if (db_int(db, &err, &value, sql, "i", job) != GK_OK) {
+        lose(bench, "%s: %s", sql, err.text);
+    }
+    return value;
+}
+
+static void check(struct bench *bench)
+{
+    char store[160];
+    struct gk_db *db = NULL;
+    struct gk_err err = {0};
+    (void)snprintf(store, sizeof store, "%s/%s", bench->state, "gktune.db");
+    check_store(bench, store, "the store");
+    if (access(bench->backup, F_OK) == 0) {
+        check_store(bench, bench->backup, "a backup that stands under its name");
+    } else if (bench->backup_acked) {
+        lose(bench, "the backup was acknowledged and is not there");
+    }
+    if (gk_db_open(store, false, &db, &err) != GK_OK) {
+        lose(bench, "%s", err.text);
+    }
+    if (count(bench, db, "SELECT count(*) FROM jobs WHERE ?1>0", 1) != 2) {
+        lose(bench, "two submits are not two jobs");
+    }
+    int64_t recorded = count(
+        bench, db, "SELECT count(DISTINCT config) FROM trials WHERE job=?1 AND state='recorded'",
+        bench->job_a);
+    int64_t all = count(bench, db, "SELECT count(*) FROM trials WHERE job=?1", bench->job_a);
+    if (recorded != TRIALS || all != TRIALS) {
+        lose(bench, "%" PRId64 " of %" PRId64 " trials are recorded, %d were asked for", recorded,
+             all, TRIALS);
+    }
+    if (count(bench, db, "SELECT count(*) FROM jobs WHERE job=?1 AND state='done'", bench->job_a) !=
+        1) {
+        lose(bench, "the job that was done is not done any more");
+    }
+    if (bench->cancel_acked &&
+        count(bench, db, "SELECT count(*) FROM jobs WHERE job=?1 AND state='cancelled'",
+              bench->job_b) != 1) {
+        lose(bench, "the job that was cancelled is not cancelled");
+    }
+    /* While only the daemon dies, a live trial is not run again. */
+    if (bench->kills == 0 && strcmp(bench->who, "gktuned") == 0 &&
+        strcmp(bench->how, "full") != 0 &&
+        count(bench, db, "SELECT count(*) FROM trials WHERE ?1>0 AND attempt>0", 1) != 0) {
+        lose(bench, "a live trial was run again");
+    }
+    gk_db_close(db);
+}
+
+/* ------------------------------------------------------------------ one point */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+static long calls_made(const struct bench *bench)
+{
+    long most = 0, value;
+    FILE *file = fopen(bench->count, "r");
+    while (file && fscanf(file, "%ld", &value) == 1) {
+        most = value > most ? value : most;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return most;
+}
+
+/* at 0: nothing fails; returns the number of calls then. */
+static long run_point(struct bench *bench, long at)
+{
+    bench->at = at;
+    bench->full_looks = 0;
+    bench->seq = 0;
+    bench->cancel_acked = bench->backup_acked = false;
+    bench->deadline_s = now_s() + LIMIT_S;
+    (void)snprintf(bench->folder, sizeof bench->folder, "/tmp/gk-points-XXXXXX");
+    if (!mkdtemp(bench->folder)) {
+        lose(bench, "mkdtemp: %s", strerror(errno));
+    }
+    (void)snprintf(bench->state, sizeof bench->state, "%s/state", bench->folder);
+    (void)snprintf(bench->spool, sizeof bench->spool, "%s/spool", bench->folder);
+    (void)snprintf(bench->mark, sizeof bench->mark, "%s/mark", bench->folder);
+    (void)snprintf(bench->count, sizeof bench->count, "%s/count", bench->folder);
+    (void)snprintf(bench->backup, sizeof bench->backup, "%s/backup.db", bench->folder);
+    (void)snprintf(bench->endpoint, sizeof bench->endpoint, "ipc://%s/gktuned.sock", bench->state);
+    if (mkdir(bench->state, 0700) != 0) {
+        lose(bench, "mkdir: %s", strerror(errno));
+    }
+    start_daemon(bench, true);
+    start_worker(bench, true);
+    connect_again(bench);
+    bench->job_a = submit(bench, "a", TRIALS);
+    wait_done(bench, bench->job_a);
+    bench->job_b = submit(bench, "b", 16);
+    cancel(bench, bench->job_b);
+    back_up(bench);
+    int64_t again = submit(bench, "a", TRIALS);
+    if (again != bench->job_a) {
+        lose(bench, "submit a was job %" PRId64 ", sent again it is %" PRId64, bench->job_a, again);
+    }
+    gk_link_destroy(bench->link);
+    bench->link = NULL;
+    end_process(&bench->worker, SIGTERM);
+    end_process(&bench->daemon, SIGTERM);
+    check(bench);
+    long calls = calls_made(bench);
+    (void)nftw(bench->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* what stays is in /tmp */
+    return calls;
+}
+
+static int usage(void)
+{
+    (void)fprintf(stderr, "usage: crash_points BIN SHIM --who NAME --how HOW [--every N] [--seed S]"
+                          " [--at N] | --kills N [--seed S]\n");
+    return 2;
+}
+
+struct plan {
+    long every, at;
+    uint64_t seed, kills;
+};
+
+static bool read_options(int argc, char **argv, struct bench *bench, struct plan *plan)
+{
+    for (int i = 3; i + 1 < argc; i += 2) {
+        const char *name = argv[i], *value = argv[i + 1];
+        if (strcmp(name, "--who") == 0) {
+            bench->who = value;
+        } else if (strcmp(name, "--how") == 0) {
+            bench->how = value;
+        } else if (strcmp(name, "--every") == 0) {
+            plan->every = strtol(value, NULL, 10);
+        } else if (strcmp(name, "--at") == 0) {
+            plan->at = strtol(value, NULL, 10);
+        } else if (strcmp(name, "--seed") == 0) {
+            plan->seed = strtoull(value, NULL, 10);
+        } else if (strcmp(name, "--kills") == 0) {
+            plan->kills = strtoull(value, NULL, 10);
+        } else {
+            return false;
+        }
+    }
+    return argc % 2 == 1 && plan->every > 0;
+}
+
+static int random_kills(struct bench *bench, const struct plan *plan)
+{
+    uint64_t runs = 0;
+    while (bench->kills < plan->kills) {
+        uint64_t left = plan->kills - bench->kills;
+        bench->kills_left = left < 8 ? left : 8;
+        (void)run_point(bench, 0); /* the number of calls is of no interest here */
+        runs++;
+    }
+    (void)printf("%" PRIu64 " kills in %" PRIu64 " runs: nothing lost, nothing twice\n",
+                 bench->kills, runs);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench = {.who = "nobody", .how = "nothing"};
+    struct plan plan = {.every = 1, .seed = 1};
+    struct gk_diag diag;
+    const char *all = getenv("GKTUNE_TEST_ALL");
+    if (argc < 5 || !read_options(argc, argv, &bench, &plan)) {
+        return usage();
+    }
+    bool is_all = all && strcmp(all, "1") == 0;
+    plan.every = is_all ? 1 : plan.every;
+    plan.kills = is_all ? plan.kills * 10 : plan.kills;
+    bench.bin = argv[1];
+    bench.shim = argv[2];
+    gk_diag_init(&diag);
+    gk_prng_init(&bench.prng, plan.seed, 7);
+    if (gk_hash_setup(NULL) != GK_OK ||
+        gk_catalog_load(GK_SOURCE_DIR "/tests/data/kernels/toy", &bench.catalog, &diag) != GK_OK ||
+        gk_catalog_bundle(bench.catalog, &bench.bundle, NULL) != GK_OK) {
+        (void)fprintf(stderr, "the toy catalog does not load\n");
+        return 2;
+    }
+    gk_diag_fini(&diag);
+    if (plan.kills > 0) {
+        return random_kills(&bench, &plan);
+    }
+    if (plan.at > 0) {
+        (void)run_point(&bench, plan.at); /* it ends the program if it fails */
+        return 0;
+    }
+    long calls = run_point(&bench, 0), points = 0;
+    if (calls < 20) {
+        lose(&bench, "only %ld calls were counted: the library was not loaded", calls);
+    }
+    for (long at = 1; at <= calls; at++) {
+        if (plan.every == 1 || gk_prng_below(&bench.prng, (uint64_t)plan.every) == 0) {
+            (void)run_point(&bench, at); /* it ends the program if it fails */
+            points++;
+        }
+    }
+    (void)printf("%s %s: %ld of %ld points, nothing lost, nothing twice\n", bench.who, bench.how,
+                 points, calls);
+    return 0;
+}
