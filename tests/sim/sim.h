@@ -160,7 +160,7 @@ void sim_fini(struct sim *sim);
 void daemon_start(struct sim *sim);
 /* power_lost: what was not synced is lost or torn. */
 void daemon_kill(struct sim *sim, bool power_lost);
-/* All messages that are there, then the tick, the commit, the sending: as daemon/shell.c. */
+/* All messages that are there, then the tick, the commit, the sending: as daemon/shell_tick.c. */
 void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count);
 
 /* ---- sim_worker.c ---- */

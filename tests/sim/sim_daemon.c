@@ -1,4 +1,4 @@
-/* The daemon of the simulation: the production core and store; this file is what daemon/shell.c is
+/* The daemon of the simulation: the production core and store; this file is what the shell is
  * to them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +143,20 @@ void daemon_start(struct sim *sim)
     check_promises(sim);
 }
 
-/* The tick cannot be stored: as store_failed() of the shell. */
+/* What the core believes is not what the store holds. */
+static bool renew_core(struct sim *sim)
+{
+    struct gk_err err = {0};
+    gk_core_destroy(sim->core);
+    sim->core = NULL;
+    enum gk_status status = make_core(sim, &err);
+    if (status != GK_OK) {
+        daemon_gives_up(sim, status, &err);
+    }
+    return status == GK_OK;
+}
+
+/* The tick cannot be stored: as tick_store_failed() of the shell. */
 static void store_failed(struct sim *sim, enum gk_status status, const struct gk_err *why)
 {
     gk_db_rollback(sim->db);
@@ -151,18 +164,12 @@ static void store_failed(struct sim *sim, enum gk_status status, const struct gk
         daemon_gives_up(sim, status, why);
         return;
     }
-    struct gk_err err = {0};
-    struct gk_core *old = sim->core;
     sim->full = true;
-    sim->core = NULL;
-    enum gk_status made = make_core(sim, &err);
-    gk_core_destroy(old);
-    if (made != GK_OK) {
-        daemon_gives_up(sim, made, &err);
-        return;
+    if (renew_core(sim)) {
+        gk_db_rollback(sim->db);
+        gk_core_set_disk(sim->core, GK_CORE_DISK_FULL, 0, 0);
+        sim->timer_ns = sim->now_ns + SECOND_NS;
     }
-    gk_core_set_free(sim->core, 0);
-    sim->timer_ns = sim->now_ns + SECOND_NS;
 }
 
 /* Sends what the core has to say. part: dies after so many messages. */
@@ -253,12 +260,23 @@ static void forge(struct sim *sim, struct packet *packet)
     }
 }
 
+static void leave_full(struct sim *sim)
+{
+    struct gk_err err = {0};
+    disk_make_room();
+    sim->full = false;
+    if (renew_core(sim)) {
+        enum gk_status status = gk_db_commit(sim->db, &err);
+        if (status != GK_OK) {
+            store_failed(sim, status, &err);
+        }
+    }
+}
+
 void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
 {
     if (sim->full && sim->now_ns >= sim->full_until_ns) {
-        disk_make_room();
-        sim->full = false;
-        gk_core_set_free(sim->core, UINT64_MAX);
+        leave_full(sim);
     }
     for (uint32_t i = 0; i < count && sim->up; i++) {
         struct gk_err err = {0};
