@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct gk_hash hash = gk_hash_bytes(data, size), other = hash;
     other.bytes[0] ^= 1;
     /* The first byte says in which pieces, and whether an offset is wrong. */
-    size_t piece = 1 + (size ? data[0] % 61 : 0) * 7;
+    size_t piece = 1 + (size ? data[0] % 61u : 0u) * 7u;
     int64_t slip = size > 1 && data[1] % 5 == 0 ? (int64_t)data[1] - 100 : 0;
     enum gk_status status = GK_OK;
     for (size_t at = 0; status == GK_OK && (at < size || at == 0); at += piece) {
