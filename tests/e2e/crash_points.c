@@ -7,6 +7,7 @@
  *     crash_points BIN SHIM --who gktuned|gktune-worker --how kill|half|eio|enospc|full
  *                  [--every N --seed S] [--at N]      all points, a seeded Nth part of them, or one
  *     crash_points BIN SHIM --kills N --seed S        SIGKILL at random moments instead
+ *     crash_points BIN PROXY --chaos N --seed S       N runs through tests/support/chaos_proxy.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +41,10 @@ struct bench {
     const char *bin, *shim, *who, *how;
     long at; /* 0: nobody fails */
     char folder[64], state[96], spool[96], endpoint[128], mark[96], count[96], backup[96];
-    pid_t daemon, worker;
+    pid_t daemon, worker, proxy;
     struct gk_link *link;
     uint64_t seq, deadline_s, kills, kills_left;
+    uint64_t chaos; /* seed of the proxy; 0: there is none */
     struct gk_prng prng;
     uint32_t full_looks;
     int64_t job_a, job_b; /* acknowledged */
@@ -134,12 +136,6 @@ static void start_worker(struct bench *bench, bool armed)
     bench->worker = start(bench, name, argv, armed);
 }
 
-static bool ended(pid_t pid)
-{
-    int status = 0;
-    return pid > 0 && waitpid(pid, &status, WNOHANG) == pid;
-}
-
 static void end_process(pid_t *pid, int number)
 {
     int status = 0;
@@ -149,12 +145,47 @@ static void end_process(pid_t *pid, int number)
     *pid = 0;
 }
 
+/* Between the daemon and everybody else. */
+static void start_proxy(struct bench *bench, uint64_t seed)
+{
+    char program[512], log[160], from[128], to[128], number[32],
+        name[] = "chaos_proxy", seeds[] = "--seed", faults[] = "--faults", thirty[] = "30";
+    posix_spawn_file_actions_t actions;
+    (void)snprintf(program, sizeof program, "%s", bench->shim);
+    (void)snprintf(log, sizeof log, "%s/chaos_proxy.log", bench->folder);
+    (void)snprintf(from, sizeof from, "unix:%s/proxy.sock", bench->folder);
+    (void)snprintf(to, sizeof to, "unix:%s/gktuned.sock", bench->state);
+    (void)snprintf(number, sizeof number, "%" PRIu64, seed);
+    (void)snprintf(bench->endpoint, sizeof bench->endpoint, "ipc://%s/proxy.sock", bench->folder);
+    char *const argv[] = {name, from, to, seeds, number, faults, thirty, NULL};
+    if (posix_spawn_file_actions_init(&actions) != 0 ||
+        posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT, 0600) != 0 ||
+        posix_spawn(&bench->proxy, program, &actions, NULL, argv, environ) != 0) {
+        lose(bench, "%s does not start", program);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions); /* it was made */
+}
+
+/* Its last line: how many faults there were. */
+static void end_proxy(struct bench *bench)
+{
+    end_process(&bench->proxy, SIGTERM);
+    show_file(bench->folder, "chaos_proxy.log");
+}
+
+static bool ended(pid_t pid)
+{
+    int status = 0;
+    return pid > 0 && waitpid(pid, &status, WNOHANG) == pid;
+}
+
 static void stop_all(struct bench *bench)
 {
     gk_link_destroy(bench->link);
     bench->link = NULL;
     end_process(&bench->worker, SIGKILL);
     end_process(&bench->daemon, SIGKILL);
+    end_process(&bench->proxy, SIGKILL);
 }
 
 static bool marked(const struct bench *bench)
@@ -412,7 +443,7 @@ static void check(struct bench *bench)
         lose(bench, "the job that was cancelled is not cancelled");
     }
     /* While only the daemon dies, a live trial is not run again. */
-    if (bench->kills == 0 && strcmp(bench->who, "gktuned") == 0 &&
+    if (bench->kills == 0 && bench->chaos == 0 && strcmp(bench->who, "gktuned") == 0 &&
         strcmp(bench->how, "full") != 0 &&
         count(bench, db, "SELECT count(*) FROM trials WHERE ?1>0 AND attempt>0", 1) != 0) {
         lose(bench, "a live trial was run again");
@@ -464,8 +495,11 @@ static long run_point(struct bench *bench, long at)
     if (mkdir(bench->state, 0700) != 0) {
         lose(bench, "mkdir: %s", strerror(errno));
     }
-    start_daemon(bench, true);
-    start_worker(bench, true);
+    start_daemon(bench, at > 0 || !bench->chaos);
+    if (bench->chaos) {
+        start_proxy(bench, bench->chaos);
+    }
+    start_worker(bench, at > 0 || !bench->chaos);
     connect_again(bench);
     bench->job_a = submit(bench, "a", TRIALS);
     wait_done(bench, bench->job_a);
@@ -480,6 +514,9 @@ static long run_point(struct bench *bench, long at)
     bench->link = NULL;
     end_process(&bench->worker, SIGTERM);
     end_process(&bench->daemon, SIGTERM);
+    if (bench->chaos) {
+        end_proxy(bench);
+    }
     check(bench);
     long calls = calls_made(bench);
     (void)nftw(bench->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* what stays is in /tmp */
@@ -489,13 +526,13 @@ static long run_point(struct bench *bench, long at)
 static int usage(void)
 {
     (void)fprintf(stderr, "usage: crash_points BIN SHIM --who NAME --how HOW [--every N] [--seed S]"
-                          " [--at N] | --kills N [--seed S]\n");
+                          " [--at N] | --kills N [--seed S] | --chaos N [--seed S]\n");
     return 2;
 }
 
 struct plan {
     long every, at;
-    uint64_t seed, kills;
+    uint64_t seed, kills, chaos;
 };
 
 static bool read_options(int argc, char **argv, struct bench *bench, struct plan *plan)
@@ -514,6 +551,8 @@ static bool read_options(int argc, char **argv, struct bench *bench, struct plan
             plan->seed = strtoull(value, NULL, 10);
         } else if (strcmp(name, "--kills") == 0) {
             plan->kills = strtoull(value, NULL, 10);
+        } else if (strcmp(name, "--chaos") == 0) {
+            plan->chaos = strtoull(value, NULL, 10);
         } else {
             return false;
         }
@@ -535,6 +574,16 @@ static int random_kills(struct bench *bench, const struct plan *plan)
     return 0;
 }
 
+static int through_chaos(struct bench *bench, const struct plan *plan)
+{
+    for (uint64_t i = 0; i < plan->chaos; i++) {
+        bench->chaos = plan->seed + i;
+        (void)run_point(bench, 0); /* the number of calls is of no interest here */
+    }
+    (void)printf("%" PRIu64 " runs through the proxy: nothing lost, nothing twice\n", plan->chaos);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct bench bench = {.who = "nobody", .how = "nothing"};
@@ -547,6 +596,7 @@ int main(int argc, char **argv)
     bool is_all = all && strcmp(all, "1") == 0;
     plan.every = is_all ? 1 : plan.every;
     plan.kills = is_all ? plan.kills * 10 : plan.kills;
+    plan.chaos = is_all ? plan.chaos * 10 : plan.chaos;
     bench.bin = argv[1];
     bench.shim = argv[2];
     gk_diag_init(&diag);
@@ -560,6 +610,9 @@ int main(int argc, char **argv)
     gk_diag_fini(&diag);
     if (plan.kills > 0) {
         return random_kills(&bench, &plan);
+    }
+    if (plan.chaos > 0) {
+        return through_chaos(&bench, &plan);
     }
     if (plan.at > 0) {
         (void)run_point(&bench, plan.at); /* it ends the program if it fails */
