@@ -164,6 +164,10 @@ enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err
                        "%s is not a store of gktune (application id %" PRId64 ", wanted %d)",
                        db->path, id, DB_APPLICATION_ID);
     }
+    if (version < 0) {
+        return gk_fail(err, GK_CORRUPT, "store %s is damaged: it says schema %" PRId64, db->path,
+                       version);
+    }
     if (version > DB_SCHEMA_VERSION) {
         return gk_fail(err, GK_VERSION,
                        "store %s has schema %" PRId64

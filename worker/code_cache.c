@@ -108,7 +108,7 @@ static enum gk_status check(const char *path, const char *text, size_t size, siz
     const size_t start = sizeof magic - 1 + GK_HASH_TEXT_SIZE; /* magic, 64 digits, new line */
     char hex[GK_HASH_TEXT_SIZE] = {0};
     struct gk_hash want, got;
-    if (size > start && memcmp(text, magic, sizeof magic - 1) == 0) {
+    if (size > start && memcmp(text, magic, sizeof magic - 1) == 0 && text[start - 1] == '\n') {
         memcpy(hex, text + sizeof magic - 1, GK_HASH_TEXT_SIZE - 1);
         got = gk_hash_bytes(text + start, size - start);
         if (gk_hash_from_hex(hex, &want) && gk_hash_equal(&want, &got)) {

@@ -17,7 +17,9 @@ static void as_key(const uint8_t *data, size_t size)
     if (gk_key_load(fuzz_write("a.key", data, size), &key, &err) != GK_OK) {
         return;
     }
-    GK_ASSERT(gk_key_text_check(key.public_key, "key", &err) == GK_OK);
+    if (!key.name[0] || !key.public_key[0] || !key.secret_key[0]) {
+        return; /* a file that only says who somebody else is is never written by us */
+    }
     const char *path = fuzz_write("b.key", data, 0);
     GK_ASSERT(unlink(path) == 0 && gk_key_save(path, &key, &err) == GK_OK);
     GK_ASSERT(gk_key_load(path, &again, &err) == GK_OK);

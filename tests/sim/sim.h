@@ -4,7 +4,8 @@
  * crash, hang and drain, clients that keep a log of what they were promised. Time is a number.
  *
  * sim_world.c time, wire, nemesis; sim_daemon.c the daemon; sim_worker.c, sim_client.c the parties;
- * sim_check.c what must hold; sim_main.c seeds and canaries; sim_disk.c the disk.
+ * sim_points.c the store alone; sim_check.c what must hold; sim_main.c seeds and canaries;
+ * sim_disk.c the disk.
  */
 #ifndef GK_TESTS_SIM_H
 #define GK_TESTS_SIM_H
@@ -190,5 +191,9 @@ void check_grant(struct sim *sim, uint32_t worker, const struct gk_json *lease, 
 /* For canaries. */
 void check_miscount(struct sim *sim);
 void check_forget_leases(struct sim *sim);
+
+/* ---- sim_points.c ---- */
+/* Every operation of the disk under the store alone; the exit status. */
+int sim_points(const char *path);
 
 #endif

@@ -2,6 +2,8 @@
  * simulate [--seed N | --seeds A..B] [--all-seeds A..B] [--events N] [--canary NAME] [--twice]
  *          [--verbose]
  *
+ * simulate --points STORE     the store alone, a fault at each operation of its disk (sim_points.c)
+ *
  * --all-seeds counts instead of --seeds where GKTUNE_TEST_ALL=1 is in the environment.
  *
  * Without a canary every seed has to pass; the first that does not is printed with the one line
@@ -129,6 +131,10 @@ static int run(struct sim *sim, const struct plan *plan)
 int main(int argc, char **argv)
 {
     struct plan plan = {.first = 1, .last = 100, .events = 400};
+    disk_register();
+    if (argc == 3 && strcmp(argv[1], "--points") == 0) {
+        return sim_points(argv[2]);
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--twice") == 0 || strcmp(argv[i], "--verbose") == 0) {
             plan.twice = plan.twice || argv[i][2] == 't';
@@ -143,7 +149,6 @@ int main(int argc, char **argv)
     if (!sim) {
         return 2;
     }
-    disk_register();
     int rc = run(sim, &plan);
     free(sim);
     return rc;

@@ -281,7 +281,9 @@ static void take_welcome(struct sim *sim, struct sim_worker *worker,
     worker->session = message->session;
     worker->welcome = true;
     worker->credit_sent = -1;
-    for (size_t i = 0; i < gk_json_count(drop); i++) {
+    /* With that canary the worker is broken as well: it sends what it was told to forget. */
+    bool obeys = sim->canary != CANARY_STALE_TOKEN;
+    for (size_t i = 0; obeys && i < gk_json_count(drop); i++) {
         int64_t token = gk_json_int(gk_json_at(drop, i), 0);
         forget_token(sim, worker, token);
         unspool(worker, token, -1);

@@ -1,0 +1,5 @@
+gk_test(test_store_faults LIBS gk_db)
+gk_test(test_core_nomem SOURCES daemon_rig.c LIBS gk_daemon)
+target_link_options(test_core_nomem PRIVATE -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc)
+add_test(NAME faults_page COMMAND ${CMAKE_SOURCE_DIR}/scripts/check-faults)
+set_tests_properties(faults_page PROPERTIES TIMEOUT 60 LABELS tidy)
