@@ -17,6 +17,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
         gk_cell_text(table, device, "device");
         gk_cell_text(table, device, "arch");
         gk_cell_text(table, device, "gpu");
+        gk_cell_text(table, row, "job");
         gk_cell_int(table, row, "leases");
         gk_table_cell(table, "%s", age);
     }
@@ -28,7 +29,7 @@ enum gk_status gk_cmd_workers(struct gk_cli *cli, struct gk_err *err)
     enum gk_status status = gk_client_open(cli, &client, err);
     if (status == GK_OK) {
         status = gk_listing(cli, client, "workers", gk_json_new_object(), "workers",
-                            ">worker|host|>pid|state|device|arch|gpu|>leases|>seen", cells,
+                            ">worker|host|>pid|state|device|arch|gpu|job|>leases|>seen", cells,
                             "no worker has been here yet", err);
     }
     gk_client_close(client);

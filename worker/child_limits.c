@@ -31,6 +31,9 @@ void gk_child_limits(uint64_t cpu_s, uint64_t memory_bytes)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN); /* Ctrl-C goes to the whole group; the supervisor decides */
+    /* A scheduler signals every process of a job: the trial that runs is to end by itself. */
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN);
     limit(RLIMIT_CORE, 0);
     if (cpu_s) {
         limit(RLIMIT_CPU, cpu_s);

@@ -19,7 +19,10 @@
 #include "worker/list_devices.h"
 #include "worker/supervisor.h"
 
-#define BUILD "gktune-worker 0.1.0"
+#define BUILD           "gktune-worker 0.1.0"
+#define EXIT_AGAIN      75 /* as EX_TEMPFAIL: whoever started it may do so again */
+#define DRAIN_BEFORE_MS 120000
+#define TIME_S_MAX      (30L * 86400)
 
 static const char help[] =
     "gktune-worker: compiles, verifies and times kernels for a gktune daemon\n"
@@ -32,6 +35,10 @@ static const char help[] =
     "  --spool DIR               results, bundles, compiled code\n"
     "                            (default: $XDG_STATE_HOME/gktune/worker)\n"
     "  --compile-processes N     1 to 256 (default: one a core)\n"
+    "  --time-limit TIME         90m, 4h: what the scheduler gives; it drains in time and exits "
+    "75\n"
+    "  --drain-before TIME       how long before that (default 120s)\n"
+    "  --drain-limit TIME        draining takes no longer (default: what a trial may take)\n"
     "  --private                 standard input is a pipe: end when it closes\n"
     "  --key FILE                for tcp: of gktune keys new --roles work\n"
     "  --server-key FILE         the daemon's public key, where FILE of --key does not say it\n"
@@ -44,13 +51,24 @@ static const char help[] =
     "environment: GKTUNE_NVRTC (the library, or a folder that holds it: of a toolkit or of a\n"
     "Python package), CUDA_HOME, VIRTUAL_ENV; GKTUNE_CUDA, GKTUNE_NVML (the driver's libraries,\n"
     "where they are not the system's), GKTUNE_CUBLASLT (the vendor's library or its folder);\n"
-    "GKTUNE_BWRAP (bubblewrap's path, empty: no sandbox)\n";
+    "GKTUNE_BWRAP (bubblewrap's path, empty: no sandbox); GKTUNE_JOB, else SLURM_JOB_ID and its\n"
+    "like: what the daemon shows as the worker's job; CUDA_VISIBLE_DEVICES holds, as for any "
+    "program\n"
+    "\n"
+    "signals: SIGTERM drains: no more leases, those that wait go back, what runs ends within its\n"
+    "deadline; a second one, and SIGINT, end at once. SIGUSR1 drains and asks to be started "
+    "again.\n"
+    "\n"
+    "exit status: 0 told to end, or drained; 75 drained for a time limit or SIGUSR1: start it "
+    "again;\n"
+    "2 bad usage or refused; 3 no daemon; 4 internal\n";
 
 struct arguments {
     struct gk_worker_options options;
     const char *child, *nvrtc;
     const char *emu_report;       /* JSON */
     const char *key, *server_key; /* files */
+    uint64_t time_limit_ms, drain_before_ms;
     bool help, list_devices;
 };
 
@@ -59,6 +77,9 @@ enum option_code {
     OPTION_DEVICE,
     OPTION_SPOOL,
     OPTION_PROCESSES,
+    OPTION_TIME_LIMIT,
+    OPTION_DRAIN_BEFORE,
+    OPTION_DRAIN_LIMIT,
     OPTION_PRIVATE,
     OPTION_KEY,
     OPTION_SERVER_KEY,
@@ -75,6 +96,9 @@ static const struct option long_options[] = {
     {"device", required_argument, NULL, OPTION_DEVICE},
     {"spool", required_argument, NULL, OPTION_SPOOL},
     {"compile-processes", required_argument, NULL, OPTION_PROCESSES},
+    {"time-limit", required_argument, NULL, OPTION_TIME_LIMIT},
+    {"drain-before", required_argument, NULL, OPTION_DRAIN_BEFORE},
+    {"drain-limit", required_argument, NULL, OPTION_DRAIN_LIMIT},
     {"private", no_argument, NULL, OPTION_PRIVATE},
     {"key", required_argument, NULL, OPTION_KEY},
     {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
@@ -109,6 +133,25 @@ static enum gk_status read_processes(const char *text, uint32_t *count_out, stru
     return GK_OK;
 }
 
+/* "90s", "45m", "4h" */
+static enum gk_status read_time(const char *option, const char *text, uint64_t *ms_out,
+                                struct gk_err *err)
+{
+    char *end = NULL;
+    errno = 0;
+    long value = text[0] >= '0' && text[0] <= '9' ? strtol(text, &end, 10) : 0;
+    long unit = 0;
+    if (end && end[0] != '\0' && end[1] == '\0') {
+        unit = end[0] == 's' ? 1 : end[0] == 'm' ? 60 : end[0] == 'h' ? 3600 : 0;
+    }
+    if (errno != 0 || unit == 0 || value < 1 || value > TIME_S_MAX / unit) {
+        return gk_fail(err, GK_USAGE, "%s '%.40s': allowed are 90s, 45m, 4h, at most 30 days",
+                       option, text);
+    }
+    *ms_out = (uint64_t)(value * unit) * 1000;
+    return GK_OK;
+}
+
 static enum gk_status read_arguments(int argc, char **argv, struct arguments *arguments,
                                      struct gk_err *err)
 {
@@ -128,6 +171,15 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
             break;
         case OPTION_PROCESSES:
             status = read_processes(optarg, &arguments->options.compile_processes, err);
+            break;
+        case OPTION_TIME_LIMIT:
+            status = read_time("--time-limit", optarg, &arguments->time_limit_ms, err);
+            break;
+        case OPTION_DRAIN_BEFORE:
+            status = read_time("--drain-before", optarg, &arguments->drain_before_ms, err);
+            break;
+        case OPTION_DRAIN_LIMIT:
+            status = read_time("--drain-limit", optarg, &arguments->options.drain_limit_ms, err);
             break;
         case OPTION_PRIVATE:
             arguments->options.is_private = true;
@@ -274,8 +326,52 @@ static struct gk_compiler_places compiler_places(void)
                                        getenv("VIRTUAL_ENV"), getenv("HOME")};
 }
 
+/* The scheduler's job that this process is part of, for `gktune workers`. */
+static char *find_job(void)
+{
+    static const struct {
+        const char *name, *variable;
+    } others[] = {{"pbs", "PBS_JOBID"}, {"lsf", "LSB_JOBID"}};
+    const char *given = getenv("GKTUNE_JOB"), *job = getenv("SLURM_JOB_ID"),
+               *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID"),
+               *restart = getenv("SLURM_RESTART_COUNT");
+    if (given && *given) {
+        return gk_asprintf("%.120s", given);
+    }
+    if (job && *job) {
+        bool in_array = array && *array && task && *task;
+        return gk_asprintf("slurm:%.40s%s%.20s%s%.10s", in_array ? array : job, in_array ? "_" : "",
+                           in_array ? task : "", restart && *restart ? " restart " : "",
+                           restart ? restart : "");
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(others); i++) {
+        const char *value = getenv(others[i].variable);
+        if (value && *value) {
+            return gk_asprintf("%s:%.100s", others[i].name, value);
+        }
+    }
+    return NULL;
+}
+
+/* It drains early enough, but not before it has begun: of a limit that is shorter than that, the
+ * second half is for draining. */
+static void set_limit(struct arguments *arguments)
+{
+    uint64_t limit_ms = arguments->time_limit_ms,
+             before_ms = arguments->drain_before_ms ? arguments->drain_before_ms : DRAIN_BEFORE_MS;
+    if (limit_ms == 0) {
+        return;
+    }
+    before_ms = before_ms < limit_ms / 2 ? before_ms : limit_ms / 2;
+    arguments->options.drain_at_ms = limit_ms - before_ms;
+    if (arguments->options.drain_limit_ms == 0) {
+        arguments->options.drain_limit_ms = before_ms - before_ms / 10; /* time to give back */
+    }
+}
+
 static enum gk_status run(struct arguments *arguments, struct gk_err *err)
 {
+    char *job = find_job();
     struct gk_worker_options *options = &arguments->options;
     char program[PATH_MAX] = "";
     char *spool = options->spool ? gk_strdup(options->spool) : default_spool();
@@ -299,6 +395,8 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
         options->key = key.secret_key[0] ? &key : NULL;
         options->bwrap = find_bwrap();
         options->build = BUILD;
+        options->job = job;
+        set_limit(arguments);
         options->places = compiler_places();
         options->log = write_log;
         options->ready = write_ready;
@@ -310,6 +408,7 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     gk_key_wipe(&key);
     free(devices);
     free(spool);
+    free(job);
     return status;
 }
 
@@ -422,8 +521,13 @@ int main(int argc, char **argv)
     if (status == GK_OK && arguments.emu_report) {
         return emu_report(arguments.emu_report, arguments.options.is_private);
     }
+    bool again = false;
+    arguments.options.again = &again;
     if (status == GK_OK) {
         status = run(&arguments, &err);
+    }
+    if (status == GK_OK && again) {
+        return EXIT_AGAIN;
     }
     if (status != GK_OK) {
         (void)fprintf(stderr, "gktune-worker: %s\n", err.text);

@@ -76,7 +76,7 @@ void session_credit(struct worker *worker)
         for (const struct lease *lease = worker->leases; lease; lease = lease->next) {
             credit -= lease->device == i && lease->state <= LEASE_READY ? 1 : 0;
         }
-        credit = credit > 0 ? credit : 0;
+        credit = credit > 0 && !worker->draining ? credit : 0;
         if (credit == bench->credit_sent) {
             continue;
         }
@@ -150,7 +150,11 @@ static struct gk_json *device_list(struct worker *worker)
     struct gk_json *list = gk_json_new_array();
     bool good = list != NULL;
     for (uint32_t i = 0; i < worker->bench_count; i++) {
-        good = good && gk_json_push(list, gk_device_props_to_json(&worker->benches[i].props));
+        const struct bench *bench = &worker->benches[i];
+        struct gk_json *device = gk_device_props_to_json(&bench->props);
+        good = good && (!bench->driver[0] || gk_json_set_string(device, "driver", bench->driver)) &&
+               (!bench->vbios[0] || gk_json_set_string(device, "vbios", bench->vbios));
+        good = gk_json_push(list, device) && good;
     }
     if (!good) {
         gk_json_free(list);
@@ -174,6 +178,7 @@ static void say_hello(struct worker *worker)
                 gk_json_set_string(body, "nvrtc", worker->nvrtc_version) &&
                 gk_json_set_bool(body, "sandboxed", worker->sandboxed) &&
                 gk_json_set_int(body, "cores", uv_available_parallelism());
+    good = good && (!worker->options->job || gk_json_set_string(body, "job", worker->options->job));
     good = good && gk_json_set(body, "devices", device_list(worker));
     good = good && gk_json_set(body, "held", held_list(worker));
     if (!good) {
@@ -262,7 +267,10 @@ static void take_leases(struct worker *worker, const struct gk_json *body)
     const struct gk_json *leases = gk_json_get(body, "leases");
     for (size_t i = 0; i < gk_json_count(leases); i++) {
         struct gk_err err = {0};
-        if (lease_take(worker, gk_json_at(leases, i), &err) != GK_OK) {
+        if (worker->draining) { /* it was on its way */
+            session_release(worker, gk_json_get_int(gk_json_at(leases, i), "token", 0),
+                            worker->drain_reason);
+        } else if (lease_take(worker, gk_json_at(leases, i), &err) != GK_OK) {
             worker_log(worker, "%s", err.text);
         }
     }

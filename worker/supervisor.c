@@ -9,10 +9,12 @@
 
 #include "worker/code_cache.h"
 #include "worker/cuda/gpu_lock.h"
+#include "worker/cuda/nvml.h"
 #include "worker/device.h"
 #include "worker/worker_state.h"
 
 #define CACHE_BYTES_MAX (UINT64_C(4) << 30)
+#define AGAIN_MS        2000
 #define BEAT_MS         500 /* how often silence is looked at; PINGs go out at the heartbeat */
 
 void worker_log(struct worker *worker, const char *format, ...)
@@ -52,6 +54,7 @@ static void on_heartbeat(uv_timer_t *timer)
 {
     struct worker *worker = timer->data;
     session_beat(worker);
+    drain_check(worker);
     for (uint32_t i = 0; i < worker->bench_count; i++) {
         gk_gpu_lock_tend(worker->benches[i].lock);
     }
@@ -60,7 +63,17 @@ static void on_heartbeat(uv_timer_t *timer)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct worker *worker = handle->data;
-    worker_end(worker, GK_OK, number == SIGTERM ? "SIGTERM" : "SIGINT");
+    /* A scheduler signals every process of a job, and the script around us passes it on: what comes
+     * twice within a moment was said once. */
+    bool again = worker->draining && uv_now(&worker->loop) - worker->drain_begun_ms >= AGAIN_MS;
+    bool at_once = number == SIGINT || worker->options->is_private || again;
+    if (number == SIGUSR1) {
+        drain_begin(worker, "SIGUSR1", true);
+    } else if (at_once) {
+        worker_end(worker, GK_OK, number == SIGTERM ? "SIGTERM" : "SIGINT");
+    } else {
+        drain_begin(worker, "SIGTERM", false);
+    }
 }
 
 static void on_parent_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -117,6 +130,20 @@ static enum gk_status find_compiler(struct worker *worker, struct gk_err *err)
     return GK_OK;
 }
 
+/* What ages a result and is no part of what the device is. */
+static void ask_nvml(struct bench *bench)
+{
+    struct gk_nvml *nvml = NULL;
+    struct gk_nvml_about about;
+    if (bench->props.uuid[0] && gk_nvml_open(gk_device_places()->nvml, bench->props.uuid, &nvml,
+                                             NULL) == GK_OK) { /* without NVML less is known */
+        gk_nvml_about(nvml, &about);
+        (void)snprintf(bench->driver, sizeof bench->driver, "%s", about.driver);
+        (void)snprintf(bench->vbios, sizeof bench->vbios, "%s", about.vbios);
+        gk_nvml_close(nvml);
+    }
+}
+
 static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
 {
     for (uint32_t i = 0; i < worker->options->device_count; i++) {
@@ -131,6 +158,7 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
         if (status != GK_OK) {
             return status;
         }
+        ask_nvml(bench);
         bench->worker = worker;
         bench->index = i;
         bench->is_mock = strncmp(name, "mock", 4) == 0;
@@ -145,15 +173,17 @@ static enum gk_status start_handles(struct worker *worker, struct gk_err *err)
     uv_loop_t *loop = &worker->loop;
     int rc = 0;
     worker->heartbeat.data = worker->reconnect.data = worker->terminate.data =
-        worker->interrupt.data = worker->parent.data = worker;
+        worker->interrupt.data = worker->come_again.data = worker->parent.data = worker;
     (void)uv_timer_init(loop, &worker->heartbeat);
     (void)uv_timer_init(loop, &worker->reconnect);
     (void)uv_signal_init(loop, &worker->terminate);
     (void)uv_signal_init(loop, &worker->interrupt);
+    (void)uv_signal_init(loop, &worker->come_again);
     (void)uv_pipe_init(loop, &worker->parent, 0);
     (void)uv_timer_start(&worker->heartbeat, on_heartbeat, BEAT_MS, BEAT_MS);
     rc = uv_signal_start(&worker->terminate, on_signal, SIGTERM);
     rc = rc ? rc : uv_signal_start(&worker->interrupt, on_signal, SIGINT);
+    rc = rc ? rc : uv_signal_start(&worker->come_again, on_signal, SIGUSR1);
     if (rc == 0 && worker->options->is_private) {
         rc = uv_pipe_open(&worker->parent, 0);
         rc = rc ? rc
@@ -207,9 +237,9 @@ static void close_handle(uv_handle_t *handle, void *context)
 static void close_own(struct worker *worker)
 {
     uv_handle_t *const handles[] = {
-        (uv_handle_t *)&worker->heartbeat, (uv_handle_t *)&worker->reconnect,
-        (uv_handle_t *)&worker->terminate, (uv_handle_t *)&worker->interrupt,
-        (uv_handle_t *)&worker->parent};
+        (uv_handle_t *)&worker->heartbeat,  (uv_handle_t *)&worker->reconnect,
+        (uv_handle_t *)&worker->terminate,  (uv_handle_t *)&worker->interrupt,
+        (uv_handle_t *)&worker->come_again, (uv_handle_t *)&worker->parent};
     for (size_t i = 0; i < GK_ARRAY_COUNT(handles); i++) {
         if (handles[i]->loop) { /* initialised */
             close_handle(handles[i], NULL);
@@ -248,6 +278,7 @@ enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
     worker->options = options;
+    worker->begun_ms = uv_now(&worker->loop);
     (void)signal(SIGPIPE, SIG_IGN); /* a child may die between two writes: the exit event says so */
     enum gk_status status = start(worker, err);
     if (status == GK_OK) {

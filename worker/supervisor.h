@@ -27,13 +27,18 @@ struct gk_worker_options {
     const char *program;        /* path of gktune-worker itself, for the children */
     const char *bwrap;          /* NULL: no sandbox is to be tried */
     const char *build;          /* version text for HELLO */
+    const char *job;            /* of the scheduler that started this, "slurm:12_3"; NULL: none */
+    uint64_t drain_at_ms;       /* after the start: it drains, and is to come again; 0: never */
+    uint64_t drain_limit_ms;    /* draining takes no longer; 0: as long as a trial may run */
+    bool *again;                /* set when it drained and is to be started again; may be NULL */
     struct gk_compiler_places places;
     void (*log)(void *context, const char *text); /* one line, without its end */
     void (*ready)(void *context);                 /* after the first WELCOME */
     void *context;
 };
 
-/* Runs until told to end (BYE, REJECT, SIGTERM, end of standard input). GK_OK after an orderly end;
+/* Runs until told to end: BYE, REJECT, end of standard input, SIGINT and a second SIGTERM at once;
+ * SIGTERM, SIGUSR1 and the time limit by draining (drain.c). GK_OK after an orderly end;
  * GK_MISSING, GK_DENIED, GK_VERSION ... otherwise. */
 enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_err *err);
 

@@ -7,6 +7,7 @@
  *   lease.c       a lease from its message to its RESULT
  *   pool.c        compile tasks and the processes that do them
  *   bench.c       executors, one a device
+ *   drain.c       the end that a scheduler asks for
  */
 #ifndef GK_WORKER_WORKER_STATE_H
 #define GK_WORKER_WORKER_STATE_H
@@ -129,6 +130,7 @@ struct bench {
     struct gk_device_props props;
     struct gk_gpu_lock *lock; /* of a GPU, while this process lives; NULL: not one */
     bool is_mock;
+    char driver[80], vbios[32]; /* what NVML says of them; "" */
     struct gk_process *process; /* NULL: none runs */
     struct lease *lease;        /* whose unit is running */
     uint32_t unit;
@@ -146,7 +148,7 @@ struct worker {
     const struct gk_worker_options *options;
     uv_loop_t loop;
     uv_timer_t heartbeat, reconnect;
-    uv_signal_t terminate, interrupt;
+    uv_signal_t terminate, interrupt, come_again;
     uv_pipe_t parent;
     bool has_parent;
     struct gk_spool *spool;
@@ -164,6 +166,10 @@ struct worker {
     bool welcome, was_ready, ending;
     bool closing;        /* the link is given up; the reconnect timer closes it */
     uint64_t welcome_at; /* number of sessions so far */
+    /* draining: of the loop's clock; 0: not yet, or no such end */
+    bool draining;
+    const char *drain_reason;
+    uint64_t begun_ms, drain_begun_ms, drain_end_ms, idle_ms;
     enum gk_status result;
     struct gk_err err;
     /* work */
@@ -198,6 +204,13 @@ void session_send(struct worker *worker, enum gk_message_type type, int64_t toke
 void session_result(struct worker *worker, int64_t token, int64_t pass, struct gk_json *body);
 void session_release(struct worker *worker, int64_t token, const char *reason);
 void session_credit(struct worker *worker);
+
+/* drain.c */
+/* Takes no more leases, gives back what does not run, ends when the rest has. again: the worker is
+ * to be started once more. A second call changes nothing. */
+void drain_begin(struct worker *worker, const char *reason, bool again);
+/* With each heartbeat. */
+void drain_check(struct worker *worker);
 
 /* bundle.c */
 enum gk_status bundle_need(struct worker *worker, const struct gk_json *files,

@@ -6,7 +6,9 @@ build_packages=(gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libzmq3-de
   libsodium-dev libmicrohttpd-dev libsqlite3-dev zlib1g-dev bubblewrap)
 # scripts/bundle: sets the search path of executables and libraries.
 bundle_packages=(patchelf binutils)
-test_packages=(g++ libcmocka-dev python3 python3-jsonschema "${bundle_packages[@]}")
+# slurm and munge: tests/e2e/slurm.sh runs a cluster of its own; python3-yaml reads deploy/kubernetes.
+test_packages=(g++ libcmocka-dev python3 python3-jsonschema python3-yaml slurmctld slurmd slurm-client munge
+  "${bundle_packages[@]}")
 
 say() { printf '%s\n' "$*" >&2; }
 
