@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LONG_MS 3600000 /* a check or copy of many gigabytes */
+#define EPOCH_FILE_MAX 4096
+#define LONG_MS        3600000 /* a check or copy of many gigabytes */
 
 static char *absolute(const char *path)
 {
@@ -125,26 +126,74 @@ enum gk_status gk_copy_file(const char *from, const char *to, struct gk_err *err
     return status;
 }
 
+/* What the folder knows of its store becomes: it was restored. The daemon that opens it leaves the
+ * backup's past behind (epochs, tokens, leases). *was_out: what the file said before, NULL if there
+ * was none. */
+static enum gk_status mark_restored(const char *path, char **was_out, struct gk_err *err)
+{
+    struct gk_json *json = NULL;
+    size_t size = 0;
+    struct gk_err why = {0};
+    enum gk_status status = gk_file_load(path, EPOCH_FILE_MAX, was_out, &size, &why);
+    if (status != GK_OK && status != GK_NOT_FOUND) {
+        return gk_fail(err, status, "%s", why.text);
+    }
+    if (!*was_out || gk_json_parse(*was_out, size, path, &json, NULL) != GK_OK) {
+        json = gk_json_new_object(); /* damaged: the flag alone is enough */
+    }
+    char *text = gk_json_set_bool(json, "restored", true) ? gk_json_text(json) : NULL;
+    status = text ? gk_file_store(path, text, strlen(text), err)
+                  : gk_fail(err, GK_NOMEM, "out of memory");
+    free(text);
+    gk_json_free(json);
+    return status;
+}
+
+/* A restore that came to nothing leaves the folder as it was; at worst its next epoch is higher. */
+static void unmark_restored(const char *path, const char *was)
+{
+    if (was) {
+        (void)gk_file_store(path, was, strlen(was), NULL);
+    } else {
+        (void)unlink(path);
+    }
+}
+
 /* A store is made only where there is none, and kept only if the daemon that opens it finds it
- * whole. */
+ * whole. The mark comes first: a store without it would give out tokens again. */
 static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_err *err)
 {
+    struct stat info;
     if (!cli->state_dir) {
         return gk_fail(err, cli->state_error.status, "%s", cli->state_error.text);
     }
-    char *store = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_STORE);
-    enum gk_status status =
-        store ? gk_state_dir_make(cli->state_dir, err) : gk_fail(err, GK_NOMEM, "out of memory");
-    if (status == GK_OK) {
-        status = gk_copy_file(backup, store, err);
+    char *store = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_STORE),
+         *epoch = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_EPOCH), *was = NULL;
+    enum gk_status status = store && epoch ? gk_state_dir_make(cli->state_dir, err)
+                                           : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK && lstat(store, &info) == 0) {
+        status = gk_fail(err, GK_EXISTS,
+                         "'%s' exists; restore into a state folder without a store (--state DIR)",
+                         store);
     }
     if (status == GK_OK) {
-        status = ask(cli, "check", NULL, err);
+        status = mark_restored(epoch, &was, err);
+        if (status == GK_OK) {
+            status = gk_copy_file(backup, store, err);
+        }
+        if (status == GK_OK) {
+            status = ask(cli, "check", NULL, err);
+            if (status != GK_OK) {
+                (void)unlink(store);
+                status = gk_fail_in(err, GK_INPUT, "backup '%s' was not restored", backup);
+            }
+        }
         if (status != GK_OK) {
-            (void)unlink(store);
-            status = gk_fail_in(err, GK_INPUT, "backup '%s' was not restored", backup);
+            unmark_restored(epoch, was);
         }
     }
+    free(was);
+    free(epoch);
     free(store);
     return status;
 }

@@ -22,5 +22,6 @@ enum gk_status gk_state_dir_make(const char *path, struct gk_err *err);
 #define GK_STATE_LOCK   "gktuned.lock"
 #define GK_STATE_SOCKET "gktuned.sock"
 #define GK_STATE_STORE  "gktune.db"
+#define GK_STATE_EPOCH  "epoch" /* of the daemon, beside the store: daemon/epoch_file.h */
 
 #endif

@@ -270,6 +270,8 @@ void gk_core_destroy(struct gk_core *core)
     gk_buf_fini(&core->event_text);
     free(core->sessions);
     free(core->jobs);
+    care_free(core);
+    free(core->fences);
     free(core->leases);
     free(core->queue);
     free(core);
@@ -388,6 +390,13 @@ static enum gk_status jobs_step(struct gk_core *core, struct gk_err *err)
     return GK_OK;
 }
 
+/* Who seems silent may have spoken: first the sockets are drained. A flood that never ends does not
+ * keep everybody alive for ever. */
+static bool may_expire(const struct gk_core *core)
+{
+    return core->backlog_ns == 0 || core->now_ns - core->backlog_ns > BACKLOG_NS;
+}
+
 enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
                             uint64_t *next_ns_out, struct gk_err *err)
 {
@@ -397,9 +406,11 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
         *next_ns_out = now_ns + SECOND_NS;
         return GK_OK; /* nothing expires: a new core gives every lease its grace */
     }
-    enum gk_status status = sessions_step(core, err);
-    if (status == GK_OK) {
-        status = leases_step(core, err);
+    ages_step(core);
+    enum gk_status status = GK_OK;
+    if (may_expire(core)) {
+        status = sessions_step(core, err);
+        status = status == GK_OK ? leases_step(core, err) : status;
     }
     if (status == GK_OK) {
         status = jobs_step(core, err);
@@ -423,8 +434,24 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
     return status;
 }
 
+void gk_core_set_backlog(struct gk_core *core, bool more)
+{
+    core->backlog_ns = !more ? 0 : core->backlog_ns ? core->backlog_ns : core->now_ns;
+}
+
+void gk_core_abandon(struct gk_core *core, enum gk_status status, const char *text)
+{
+    struct gk_peer peer;
+    struct gk_message message;
+    while (gk_core_take(core, &peer, &message)) {
+        gk_message_fini(&message);
+    }
+    care_abandon(core, status, text);
+}
+
 void gk_core_say_bye(struct gk_core *core)
 {
+    care_abandon(core, GK_CLOSED, "the daemon ends before it is done; ask again");
     for (uint32_t i = 0; i < core->session_count; i++) {
         struct gk_json *body = gk_json_new_object();
         if (gk_json_set_string(body, "reason", "the daemon ends")) {

@@ -94,11 +94,16 @@ struct gk_core_counters {
     uint64_t workers_came, workers_lost, workers_rejected, devices_fenced_total;
     uint64_t jobs_done, jobs_failed, jobs_cancelled, queue_dropped, notices_lost, backups;
     uint64_t backup_wall_ms; /* of the last backup that this process made; 0: none */
+    uint64_t damaged;        /* trials that the scrub found damaged */
     struct gk_histogram compile_s, verify_s, measure_s;
     uint32_t sessions, open_jobs, held_leases, watchers;
     /* As they are now. */
     uint32_t workers_quiet, devices_ok, devices_fenced, jobs_submitted, jobs_searching,
         jobs_confirming, jobs_paused;
+    uint32_t dead_letters;                /* trials and configs that wait for an operator */
+    uint32_t fences;                      /* devices that get no lease, connected or not */
+    uint32_t draining;                    /* 1: no new work is taken */
+    uint32_t drained_workers;             /* connected ones that an operator empties */
     uint64_t trials_ready, trials_leased; /* of the searches in memory */
     /* How long the job that was let wait longest has had nothing out, though it might have. */
     double oldest_ready_s[GK_PRIORITIES];
@@ -140,6 +145,17 @@ bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_mess
 bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
                        struct gk_message *message_out, struct gk_buf *body);
 /* Says BYE to every worker, for an orderly end. */
+/* Whether messages are left unread: nobody is called silent meanwhile. Before each tick. */
+void gk_core_set_backlog(struct gk_core *core, bool more);
+/* Work beside serving (backups, checks, pruning, the scrub), a bounded step a call. Between two
+ * ticks, with no transaction open; what it wrote is committed and what it queued is sent as after a
+ * tick. has_care: there is some to do now. */
+bool gk_core_has_care(const struct gk_core *core);
+enum gk_status gk_core_care(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
+                            struct gk_err *err);
+/* Forgets what was queued and answers what has_care() speaks of with this status: for a core that
+ * is thrown away. */
+void gk_core_abandon(struct gk_core *core, enum gk_status status, const char *text);
 void gk_core_say_bye(struct gk_core *core);
 
 /* The next notice, after the commit; false when there is none. Bounded: what happens in one tick

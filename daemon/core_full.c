@@ -11,9 +11,15 @@ static const char TEXT[] =
 
 static bool only_reads(const struct gk_json *body)
 {
-    static const char *const verbs[] = {"status", "blob_have", "blob_get",    "jobs",   "show",
-                                        "trials", "best",      "export_data", "workers"};
-    const char *verb = gk_json_get_string(body, "verb", "");
+    static const char *const verbs[] = {"status",  "blob_have", "blob_get", "jobs",
+                                        "show",    "trials",    "best",     "export_data",
+                                        "workers", "dead",      "audit"};
+    const char *verb = gk_json_get_string(body, "verb", ""),
+               *action = gk_json_get_string(body, "action", "list");
+    if ((strcmp(verb, "workers") == 0 || strcmp(verb, "dead") == 0) &&
+        strcmp(action, "list") != 0 && strcmp(action, "show") != 0) {
+        return false;
+    }
     for (size_t i = 0; i < GK_ARRAY_COUNT(verbs); i++) {
         if (strcmp(verbs[i], verb) == 0) {
             return true;

@@ -1,6 +1,7 @@
 /*
  * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
  * core_session.c workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells;
+ * core_age.c priorities; core_fence.c devices without leases; core_care.c work beside serving;
  * core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c
  * restart; core_submit.c and requests.c the verbs of clients.
  */
@@ -21,6 +22,12 @@
 #define SECOND_NS    UINT64_C(1000000000)
 #define HEARTBEAT_MS 2000
 #define LIVENESS     3
+/* UUIDs have 40 bytes; a device without one is WORKER/DEVICE */
+#define DEVICE_KEY_SIZE 96
+#define CAUSE_SIZE      256
+#define BACKLOG_NS      (5 * SECOND_NS) /* nobody expires for so long while messages wait unread */
+/* Failures of the infrastructure, one after another, that fence a device. */
+#define INFRA_IN_ROW 5
 #define GRACE_NS                                                                                   \
     (15 * SECOND_NS) /* for leases whose worker is away, and for all of them after a start */
 #define ATTEMPTS_MAX   3
@@ -142,6 +149,10 @@ struct job {
     double budget_ns;
     char *strategy, *policy, *bundle, *what;
     int64_t seed, priority;
+    int64_t effective;  /* priority with what waiting added: the order of core->jobs */
+    uint64_t waited_ns; /* spent by leases, see core_age.c */
+    uint64_t ready_ns;  /* since when it waits for a lease that it could use; 0: it does not */
+    bool served;        /* it got one since the last look */
     char *suite, *slot, *night;         /* of a suite; NULL: of none */
     uint64_t until_ms;                  /* wall time when asking ends; 0: never */
     struct gk_json *incumbents, *files; /* files of the bundle, as a LEASE carries them */
@@ -159,6 +170,7 @@ struct lease {
     bool is_final, started;
     struct job *job;
     struct task *task;
+    char device_key[DEVICE_KEY_SIZE];
     uint64_t session; /* 0: its worker is away */
     uint32_t device;
     uint64_t deadline_ns; /* UINT64_MAX: as long as the session lives */
@@ -167,6 +179,7 @@ struct lease {
 };
 
 struct session {
+    bool drained; /* no new lease: an operator empties it */
     uint64_t id;
     struct gk_peer peer;
     int64_t worker;
@@ -179,9 +192,18 @@ struct session {
         struct gk_json *json;
         int64_t credit;
         bool ok;
+        bool fenced; /* as the store says; kept equal by core_fence.c */
+        uint32_t
+            infra_in_row; /* results that were the infrastructure's failure, one after another */
+        char key[DEVICE_KEY_SIZE];
         uint32_t leases;
         bool in_final;
     } devices[DEVICES_MAX];
+};
+
+struct fence {
+    char key[DEVICE_KEY_SIZE], origin[16], cause[CAUSE_SIZE];
+    int64_t since_ms;
 };
 
 struct watcher {
@@ -212,7 +234,7 @@ struct gk_core {
     struct penalty penalties[PENALTIES_MAX];
     uint32_t penalty_count;
     int64_t epoch, pid;
-    char version[64], store_id[40];
+    char version[64], store_id[40]; /* store_id: whose epochs and tokens these are */
     bool is_private, stopping;
     uint64_t now_ns, wall_ms;
     enum gk_core_disk disk;
@@ -238,6 +260,15 @@ struct gk_core {
     struct gk_notice notices[NOTICES_MAX];
     struct gk_notice notice_scratch; /* where one more is written when the ring is full */
     uint32_t notice_head, notice_count;
+    struct fence *fences;
+    uint32_t fence_count;
+    int64_t drain_ms; /* since when no new work is taken; 0: it is */
+    char drain_reason[CAUSE_SIZE];
+    int64_t dead_letters;
+    bool any_pardons;
+    uint64_t aged_ns;    /* when ageing was last looked at */
+    uint64_t backlog_ns; /* since when messages wait unread; 0: none do */
+    struct care *care;   /* what goes on beside serving: core_care.c */
     uint32_t open_tasks;
     uint64_t seq; /* of messages to peers without a session */
 };
@@ -297,7 +328,9 @@ bool job_runs(const struct gk_core *core, const struct job *job); /* may it have
 enum gk_status job_bind(struct gk_core *core, struct job *job, struct gk_err *err);
 /* Ends leases of a job: CANCEL to the workers. */
 enum gk_status job_drop_leases(struct gk_core *core, struct job *job, struct gk_err *err);
-enum gk_status job_cancel(struct gk_core *core, struct job *job, struct gk_err *err);
+/* Frees the job. reason: "" if none was given. */
+enum gk_status job_cancel(struct gk_core *core, struct job *job, const char *reason,
+                          struct gk_err *err);
 /* When every task has ended: picks, counts, done or failed. */
 enum gk_status job_step(struct gk_core *core, struct job *job, struct gk_err *err);
 
@@ -353,6 +386,45 @@ bool lease_result_text(struct gk_core *core, struct session *session,
                        const struct gk_message *message, const char *body, size_t size,
                        enum gk_status *status_out, struct gk_err *err);
 struct gk_json *ack_body(int64_t token, int64_t pass, const char *status);
+
+/* ---- core_age.c ---- */
+/* Waiting jobs rise; keeps core->jobs in order. Once a second. */
+void ages_step(struct gk_core *core);
+/* The job got a lease: a piece of its waiting is spent. */
+void age_served(struct gk_core *core, struct job *job);
+void jobs_sort(struct gk_core *core);
+uint64_t oldest_ready_ns(const struct gk_core *core); /* how long; 0: nobody waits */
+
+/* ---- core_fence.c ---- */
+enum gk_status operators_load(struct gk_core *core, struct gk_err *err);
+/* What a device is known by, whoever runs it: its UUID, or WORKER/DEVICE. */
+void device_key(int64_t worker, const char *device, const char *uuid,
+                char key_out[DEVICE_KEY_SIZE]);
+const struct fence *fence_find(const struct gk_core *core, const char *key);
+/* Fills keys and fences of the session's devices, and whether its worker is drained. */
+enum gk_status session_mark(struct gk_core *core, struct session *session, struct gk_err *err);
+/* No lease goes to the device from now on, and those that are out are over; in the store and in
+ * the audit trail. */
+enum gk_status fence_device(struct gk_core *core, const char *key, const char *origin,
+                            const char *cause, const char *who, struct gk_err *err);
+enum gk_status unfence_device(struct gk_core *core, const char *key, const char *reason,
+                              const char *who, struct gk_err *err);
+enum gk_status device_message(struct gk_core *core, struct session *session,
+                              const struct gk_message *message, struct gk_err *err);
+/* The task whose device was being emptied may go elsewhere. device UINT32_MAX: all of them. */
+void reservations_drop(struct gk_core *core, uint64_t session, uint32_t device);
+/* A line of the audit trail. target: "job 3", "device GPU-..". reason may be NULL. */
+enum gk_status core_audit(struct gk_core *core, const char *who, const char *what,
+                          const char *target, const char *reason, const char *outcome,
+                          struct gk_err *err);
+/* A trial or config that will not be tried again unless somebody says so. */
+enum gk_status dead_letter(struct gk_core *core, const struct task *task, const char *kind,
+                           int64_t trial, const char *cause, struct gk_err *err);
+
+/* ---- core_care.c ---- */
+void care_free(struct gk_core *core);
+/* What is under way and waiting is answered with this status. */
+void care_abandon(struct gk_core *core, enum gk_status status, const char *text);
 
 /* ---- core_search.c ---- */
 enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err *err);

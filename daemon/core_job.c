@@ -15,7 +15,9 @@ static const uint32_t JOB_MOVES[] = {
                       TO(JOB_CANCELLED),
     [JOB_SEARCHING] =
         TO(JOB_CONFIRMING) | TO(JOB_PAUSED) | TO(JOB_DONE) | TO(JOB_FAILED) | TO(JOB_CANCELLED),
-    [JOB_CONFIRMING] = TO(JOB_DONE) | TO(JOB_FAILED) | TO(JOB_CANCELLED) | TO(JOB_PAUSED),
+    /* back to searching: a retry of problems that failed while others were confirmed */
+    [JOB_CONFIRMING] =
+        TO(JOB_SEARCHING) | TO(JOB_DONE) | TO(JOB_FAILED) | TO(JOB_CANCELLED) | TO(JOB_PAUSED),
     [JOB_PAUSED] = TO(JOB_SEARCHING) | TO(JOB_CANCELLED),
     [JOB_DONE] = 0,
     [JOB_FAILED] = TO(JOB_SUBMITTED), /* retry */
@@ -152,16 +154,9 @@ enum gk_status job_add(struct gk_core *core, struct job *job, struct gk_err *err
         core->jobs = jobs;
         core->job_capacity = capacity;
     }
-    uint32_t at = core->job_count;
-    while (at > 0 &&
-           (core->jobs[at - 1]->priority < job->priority ||
-            (core->jobs[at - 1]->priority == job->priority && core->jobs[at - 1]->id > job->id))) {
-        core->jobs[at] = core->jobs[at - 1];
-        at--;
-    }
-    core->jobs[at] = job;
-    core->job_count++;
+    core->jobs[core->job_count++] = job;
     job->served_ns = core->now_ns;
+    jobs_sort(core);
     return GK_OK;
 }
 
@@ -314,7 +309,8 @@ enum gk_status job_drop_leases(struct gk_core *core, struct job *job, struct gk_
     return status;
 }
 
-enum gk_status job_cancel(struct gk_core *core, struct job *job, struct gk_err *err)
+enum gk_status job_cancel(struct gk_core *core, struct job *job, const char *reason,
+                          struct gk_err *err)
 {
     enum gk_status status = job_drop_leases(core, job, err);
     for (uint32_t i = 0; status == GK_OK && i < job->task_count; i++) {
@@ -326,7 +322,9 @@ enum gk_status job_cancel(struct gk_core *core, struct job *job, struct gk_err *
         status = job_move(core, job, JOB_CANCELLED, err);
     }
     if (status == GK_OK) {
-        status = core_event(core, job->id, "cancelled", NULL, err);
+        struct gk_json *body = *reason ? gk_json_new_object() : NULL;
+        (void)(!body || gk_json_set_string(body, "reason", reason)); /* an event may lack it */
+        status = core_event(core, job->id, "cancelled", body, err);
     }
     if (status == GK_OK) {
         job_remove(core, job);

@@ -73,7 +73,7 @@ static enum gk_status park(struct gk_core *core, struct task *task, struct trial
     notice->task = task->id;
     notice->trial = trial->id;
     notice->count = ATTEMPTS_MAX;
-    return status;
+    return status == GK_OK ? dead_letter(core, task, "parked", trial->id, why, err) : status;
 }
 
 static enum gk_status trial_again(struct gk_core *core, struct task *task, struct trial *trial,
@@ -82,16 +82,14 @@ static enum gk_status trial_again(struct gk_core *core, struct task *task, struc
     trial->attempt += counts;
     trial->token = 0;
     trial->state = TRIAL_PROPOSED;
-    if (trial->attempt >= ATTEMPTS_MAX) {
-        return park(core, task, trial, why, err);
-    }
     struct gk_json *changes = gk_json_new_object();
     bool ok = gk_json_set_string(changes, "state", "proposed") &&
               gk_json_set_int(changes, "attempt", trial->attempt);
     enum gk_status status = ok ? gk_db_trial_update(core->db, trial->id, changes, err)
                                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
-    return status;
+    return status == GK_OK && trial->attempt >= ATTEMPTS_MAX ? park(core, task, trial, why, err)
+                                                             : status;
 }
 
 enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts, const char *why,
@@ -202,7 +200,7 @@ static void put_member(struct gk_buf *text, const char *key, const char *value)
 /* What a LEASE says of a trial or (trial NULL) of a final round, as canonical text: keys in order.
  * Written by hand, since thousands of them leave a second and each carries its bundle's files. */
 static bool put_lease(struct gk_buf *text, const struct lease *lease, const struct trial *trial,
-                      bool modelled, const struct gk_json *configs)
+                      bool modelled, bool pardoned, const struct gk_json *configs)
 {
     const struct task *task = lease->task;
     gk_buf_printf(text, "{\"attempt\":%" PRId64, lease->attempt);
@@ -230,6 +228,9 @@ static bool put_lease(struct gk_buf *text, const struct lease *lease, const stru
     gk_buf_printf(text, ",\"job\":%" PRId64 ",\"kind\":\"%s\"", task->job->id,
                   trial ? "trial" : "final");
     put_member(text, "op", task->op);
+    if (pardoned) {
+        gk_buf_puts(text, ",\"pardoned\":true");
+    }
     if (!trial) {
         gk_buf_printf(text, ",\"passes_max\":%d", modelled ? PASSES_MODELLED : PASSES_REAL);
     }
@@ -259,8 +260,18 @@ static enum gk_status store_lease(struct gk_core *core, const struct lease *leas
                               .device = lease->device,
                               .attempt = lease->attempt,
                               .epoch = core->epoch,
-                              .granted_ms = (int64_t)lease->granted_ms};
+                              .granted_ms = (int64_t)lease->granted_ms,
+                              .device_key = lease->device_key};
     return gk_db_lease_add(core->db, &row, err);
+}
+
+/* A worker that saw the config kill executors must forget it where an operator has. */
+static bool is_pardoned(struct gk_core *core, const struct task *task, const struct trial *trial)
+{
+    bool pardoned = false;
+    return core->any_pardons &&
+           gk_db_pardoned(core->db, trial->config_id, task->arch, &pardoned, NULL) == GK_OK &&
+           pardoned; /* not known: it is refused once more, and that is told */
 }
 
 /* Stores and books a lease, and appends what the LEASE message says of it. A trial's row stays
@@ -279,6 +290,8 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
                           .device = device,
                           .granted_ms = core->wall_ms,
                           .deadline_ns = UINT64_MAX};
+    GK_ASSERT(!session->devices[device].fenced && !session->drained && core->drain_ms == 0);
+    (void)snprintf(lease.device_key, sizeof lease.device_key, "%s", session->devices[device].key);
     enum gk_status status = gk_db_take_tokens(core->db, 1, &lease.token, err);
     if (status == GK_OK) {
         status = store_lease(core, &lease, err);
@@ -287,7 +300,8 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
         return status;
     }
     struct gk_json *configs = trial ? NULL : final_lease_configs(task);
-    bool ok = put_lease(text, &lease, trial, session->devices[device].props.modelled, configs);
+    bool ok = put_lease(text, &lease, trial, session->devices[device].props.modelled,
+                        trial && is_pardoned(core, task, trial), configs);
     gk_json_free(configs);
     if (!ok || !lease_add(core, &lease, err)) {
         return gk_fail(err, GK_NOMEM, "out of memory for a lease");
@@ -300,6 +314,7 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
     session->devices[device].in_final |= !trial;
     task->job->served_ns = core->now_ns;
     rates_granted(core, task->job, session->worker, device);
+    age_served(core, task->job);
     core->counters.leases++;
     return GK_OK;
 }
@@ -339,7 +354,8 @@ static uint32_t devices_for(const struct gk_core *core, const struct task *task)
     for (uint32_t i = 0; i < core->session_count; i++) {
         const struct session *session = core->sessions[i];
         for (uint32_t d = 0; d < session->device_count; d++) {
-            count += session->devices[d].ok && device_fits(session, d, task);
+            count += session->devices[d].ok && !session->devices[d].fenced &&
+                     device_fits(session, d, task);
         }
     }
     return count;
@@ -467,13 +483,14 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
 
 enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
 {
-    if (core->disk != GK_CORE_DISK_OK) {
+    if (core->disk != GK_CORE_DISK_OK || core->drain_ms != 0) {
         return GK_OK; /* what is out may still be stored; nothing more goes out */
     }
     for (uint32_t i = 0; i < core->session_count; i++) {
         struct session *session = core->sessions[i];
-        for (uint32_t d = 0; !session->quiet && d < session->device_count; d++) {
-            if (session->devices[d].ok) {
+        for (uint32_t d = 0; !session->quiet && !session->drained && d < session->device_count;
+             d++) {
+            if (session->devices[d].ok && !session->devices[d].fenced) {
                 enum gk_status status = grant_device(core, session, d, err);
                 if (status != GK_OK) {
                     return status;
@@ -562,6 +579,30 @@ static void note_record(struct gk_core *core, const struct lease *lease,
     }
 }
 
+/* The trial is tried again, here or elsewhere. A device on which nothing but that happens would
+ * use up every trial's attempts: it is fenced. */
+static enum gk_status infra_result(struct gk_core *core, struct session *session,
+                                   struct lease *lease, const char *why, struct gk_err *err)
+{
+    uint32_t device = lease->device;
+    bool fences = ++session->devices[device].infra_in_row >= INFRA_IN_ROW;
+    char text[GK_ERR_TEXT_MAX], cause[CAUSE_SIZE], key[DEVICE_KEY_SIZE];
+    (void)snprintf(text, sizeof text, "%s", why); /* parking the trial reads another record */
+    (void)snprintf(cause, sizeof cause,
+                   "%d failures of the infrastructure in a row; the last: %.180s", INFRA_IN_ROW,
+                   why);
+    (void)snprintf(key, sizeof key, "%s", session->devices[device].key);
+    enum gk_status status = lease_lost(core, lease, true, text, err);
+    struct gk_err refused = {0};
+    enum gk_status fenced = status == GK_OK && fences
+                                ? fence_device(core, key, "daemon", cause, "gktuned", &refused)
+                                : GK_OK;
+    if (is_store_failure(fenced)) {
+        return gk_fail(err, fenced, "%s", refused.text);
+    }
+    return status;
+}
+
 /* The lease's trial ends with core->told. */
 static enum gk_status result_told(struct gk_core *core, struct session *session,
                                   struct lease *lease, struct gk_err *err)
@@ -571,11 +612,12 @@ static enum gk_status result_told(struct gk_core *core, struct session *session,
     note_record(core, lease, record);
     if (record->failure == GK_FAILURE_INFRA) {
         send_ack(core, session, gone.token, "stored");
-        return lease_lost(core, lease, true,
-                          record->message ? record->message : "the worker's infrastructure failed",
-                          err);
+        return infra_result(
+            core, session, lease,
+            record->message ? record->message : "the worker's infrastructure failed", err);
     }
     lease->job->served_ns = core->now_ns;
+    session->devices[lease->device].infra_in_row = 0;
     enum gk_status status = rates_clock(core, lease, -1, err);
     lease_remove(core, lease);
     if (status == GK_OK) {

@@ -74,7 +74,7 @@ struct job *job_from_row(const struct gk_json *row, struct gk_err *err)
     job->night = copy_text(row, "night", &ok);
     job->until_ms = (uint64_t)gk_json_get_int(row, "until_ms", 0);
     job->seed = gk_json_get_int(row, "seed", 0);
-    job->priority = gk_json_get_int(row, "priority", 0);
+    job->priority = job->effective = gk_json_get_int(row, "priority", 0);
     job->incumbents = copy_json(row, "incumbents", &ok);
     if (!ok || !job_state_from(gk_json_get_string(row, "state", ""), &job->state)) {
         (void)gk_fail(err, ok ? GK_CORRUPT : GK_NOMEM, "job %" PRId64 " does not read back",
@@ -147,6 +147,8 @@ static enum gk_status load_leases(struct gk_core *core, struct gk_err *err)
                               .task = task,
                               .device = (uint32_t)gk_json_get_int(row, "device", 0),
                               .deadline_ns = core->now_ns + GRACE_NS};
+        (void)snprintf(lease.device_key, sizeof lease.device_key, "%s",
+                       gk_json_get_string(row, "device_key", ""));
         if (!task) { /* its job has ended: nobody waits for it */
             status = gk_db_lease_delete(core->db, lease.token, err);
         } else if (!lease_add(core, &lease, err)) {
@@ -160,7 +162,10 @@ static enum gk_status load_leases(struct gk_core *core, struct gk_err *err)
 enum gk_status core_load(struct gk_core *core, struct gk_err *err)
 {
     struct gk_json *jobs = NULL;
-    enum gk_status status = gk_db_jobs_open(core->db, &jobs, err);
+    enum gk_status status = operators_load(core, err);
+    if (status == GK_OK) {
+        status = gk_db_jobs_open(core->db, &jobs, err);
+    }
     for (size_t i = 0; status == GK_OK && i < gk_json_count(jobs); i++) {
         status = job_load(core, gk_json_at(jobs, i), err);
     }

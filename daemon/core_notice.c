@@ -79,9 +79,11 @@ static void count_devices(const struct gk_core *core, struct gk_core_counters *c
     for (uint32_t i = 0; i < core->session_count; i++) {
         const struct session *session = core->sessions[i];
         counters->workers_quiet += session->quiet;
+        counters->drained_workers += session->drained;
         for (uint32_t d = 0; d < session->device_count; d++) {
-            counters->devices_ok += session->devices[d].ok;
-            counters->devices_fenced += !session->devices[d].ok;
+            bool ok = session->devices[d].ok && !session->devices[d].fenced;
+            counters->devices_ok += ok;
+            counters->devices_fenced += !ok;
         }
     }
 }
@@ -125,6 +127,9 @@ struct gk_core_counters gk_core_counters(const struct gk_core *core)
     counters.open_jobs = core->job_count;
     counters.held_leases = core->lease_count;
     counters.watchers = core->watcher_count;
+    counters.dead_letters = (uint32_t)core->dead_letters;
+    counters.fences = core->fence_count;
+    counters.draining = core->drain_ms != 0;
     count_devices(core, &counters);
     count_jobs(core, &counters);
     return counters;

@@ -636,6 +636,21 @@ static enum gk_status log_told(struct gk_core *core, const struct task *task,
     return core_event_text(core, task->job->id, "recorded", text, err);
 }
 
+/* A config that killed its last executor, or that a worker or we refuse to run, is a dead letter. */
+static enum gk_status note_kill(struct gk_core *core, const struct task *task,
+                                const struct trial *trial, struct gk_err *err)
+{
+    const char *message = core->told.record.message;
+    int64_t kills = trial->failure == GK_FAILURE_QUARANTINED ? KILLS_MAX : 0;
+    enum gk_status status = GK_OK;
+    if (trial->failure == GK_FAILURE_CRASH || trial->failure == GK_FAILURE_TIMEOUT) {
+        status = gk_db_kills(core->db, trial->config_id, task->arch, &kills, err);
+    }
+    return status == GK_OK && kills >= KILLS_MAX
+               ? dead_letter(core, task, "quarantined", trial->id, message ? message : "", err)
+               : status;
+}
+
 enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial *trial,
                           const struct lease *lease, const char *state, int64_t reused,
                           struct gk_err *err)
@@ -647,6 +662,9 @@ enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial 
     double cost = reused ? 0 : trial->cost_ns;
     if (status == GK_OK && !parked) {
         status = rates_recorded(core, task->job, &core->told.record, trial->ok, reused != 0, err);
+    }
+    if (status == GK_OK && !reused) {
+        status = note_kill(core, task, trial, err);
     }
     if (status == GK_OK && !parked) {
         status = gk_db_count(core->db, task->job->id, task->id, 1, !trial->ok, cost, err);

@@ -94,13 +94,7 @@ enum gk_status session_end(struct gk_core *core, struct session *session, const 
                 core->now_ns + GRACE_NS; /* it may come back and say that it holds it */
         }
     }
-    for (uint32_t j = 0; j < core->job_count; j++) {
-        for (uint32_t t = 0; t < core->jobs[j]->task_count; t++) {
-            if (core->jobs[j]->tasks[t].reserved_session == session->id) {
-                core->jobs[j]->tasks[t].reserved_session = 0;
-            }
-        }
-    }
+    reservations_drop(core, session->id, UINT32_MAX);
     tables_forget(core, session);
     for (uint32_t i = 0; i < core->session_count; i++) {
         if (core->sessions[i] == session) {
@@ -296,6 +290,31 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
     return status;
 }
 
+/* Devices that the worker may test, so that a fence that only a failure raised is lifted again. */
+static bool set_fenced(const struct gk_core *core, struct gk_json *body,
+                       const struct session *session)
+{
+    struct gk_json *list = gk_json_new_array();
+    bool ok = list != NULL, any = false;
+    for (uint32_t d = 0; ok && d < session->device_count; d++) {
+        const struct fence *fence = fence_find(core, session->devices[d].key);
+        if (!fence) {
+            continue;
+        }
+        struct gk_json *item = gk_json_new_object();
+        any = true;
+        ok = gk_json_set_int(item, "device", d) &&
+             gk_json_set_string(item, "origin", fence->origin) &&
+             gk_json_set_string(item, "cause", fence->cause);
+        ok = gk_json_push(list, item) && ok;
+    }
+    if (!any) {
+        gk_json_free(list);
+        return ok;
+    }
+    return gk_json_set(body, "fenced", list) && ok;
+}
+
 static enum gk_status welcome(struct gk_core *core, struct session *session,
                               const struct gk_json *hello, struct gk_err *err)
 {
@@ -316,13 +335,16 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
         }
     }
     if (status == GK_OK) {
+        status = session_mark(core, session, err);
+    }
+    if (status == GK_OK) {
         status = settle_held(core, session, gk_json_get(hello, "held"), keep, drop, err);
     }
     bool ok = gk_json_set(body, "keep", keep);
     ok = gk_json_set(body, "drop", drop) && ok &&
          gk_json_set_int(body, "heartbeat_ms", HEARTBEAT_MS) &&
          gk_json_set_string(body, "store_id", core->store_id) &&
-         gk_json_set_int(body, "liveness", LIVENESS);
+         gk_json_set_int(body, "liveness", LIVENESS) && set_fenced(core, body, session);
     if (status != GK_OK || !ok) {
         gk_json_free(body);
         return status != GK_OK ? status : gk_fail(err, GK_NOMEM, "out of memory");
@@ -464,31 +486,6 @@ static enum gk_status started_message(struct gk_core *core, struct session *sess
     return status;
 }
 
-static enum gk_status device_message(struct gk_core *core, struct session *session,
-                                     const struct gk_message *message)
-{
-    struct gk_err why = {0};
-    int64_t device;
-    enum gk_status status =
-        gk_json_need_int(message->body, "device", 0, (int64_t)session->device_count - 1, &device,
-                         "DEVICE_EVENT", &why);
-    if (status != GK_OK) {
-        core_error(core, &session->peer, message->seq, 0, status, "%s", why.text);
-        return GK_OK;
-    }
-    bool was = session->devices[device].ok;
-    session->devices[device].ok = strcmp(gk_json_get_string(message->body, "state", ""), "ok") == 0;
-    if (was != session->devices[device].ok) {
-        struct gk_notice *notice =
-            core_notice(core, was ? GK_EVENT_DEVICE_FENCED : GK_EVENT_DEVICE_OK, "%s",
-                        gk_json_get_string(message->body, "cause", ""));
-        notice->worker = session->worker;
-        notice_name(notice, session->devices[device].props.device);
-        core->counters.devices_fenced_total += was;
-    }
-    return GK_OK;
-}
-
 static enum gk_status blob_message(struct gk_core *core, struct session *session,
                                    const struct gk_message *message, struct gk_err *err);
 
@@ -516,7 +513,7 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
     case GK_MSG_RELEASE:
         return release_message(core, session, message, err);
     case GK_MSG_DEVICE_EVENT:
-        return device_message(core, session, message);
+        return device_message(core, session, message, err);
     case GK_MSG_BLOB_GET:
         return blob_message(core, session, message, err);
     case GK_MSG_PING:
@@ -524,6 +521,9 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
         return GK_OK;
     case GK_MSG_PONG:
         session->quiet = strcmp(gk_json_get_string(message->body, "state", ""), "quiet") == 0;
+        if (session->quiet) {
+            reservations_drop(core, session->id, UINT32_MAX);
+        }
         return GK_OK;
     case GK_MSG_BYE:
         return session_end(core, session, NULL, err);

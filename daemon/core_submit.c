@@ -481,23 +481,49 @@ enum gk_status submit_answer(struct gk_json *reply, const struct gk_json *row, b
     return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
+/* How many devices of the arch are connected, and how many of them get leases; why not, of one that
+ * gets none. */
+static void count_devices(const struct gk_core *core, const char *arch, uint32_t *there,
+                          uint32_t *usable, char why_out[CAUSE_SIZE])
+{
+    for (uint32_t w = 0; w < core->session_count; w++) {
+        const struct session *session = core->sessions[w];
+        for (uint32_t d = 0; d < session->device_count; d++) {
+            if (strcmp(session->devices[d].props.arch, arch) != 0) {
+                continue;
+            }
+            const struct fence *fence = fence_find(core, session->devices[d].key);
+            ++*there;
+            *usable += !fence && !session->drained;
+            if (fence) {
+                (void)snprintf(why_out, CAUSE_SIZE, "%.80s is fenced (%.140s)", fence->key,
+                               fence->cause);
+            } else if (session->drained) {
+                (void)snprintf(why_out, CAUSE_SIZE, "worker %" PRId64 " drains", session->worker);
+            }
+        }
+    }
+}
+
 /* A job that waits for nobody yet is told so. */
 static bool add_warnings(struct gk_core *core, struct gk_json *reply, const struct submit *s)
 {
     struct gk_json *warnings = gk_json_new_array();
     for (size_t i = 0; i < gk_json_count(s->archs); i++) {
         const char *arch = gk_json_get_string(gk_json_at(s->archs, i), "arch", "");
-        bool there = false;
-        for (uint32_t w = 0; w < core->session_count; w++) {
-            for (uint32_t d = 0; d < core->sessions[w]->device_count; d++) {
-                there = there || strcmp(core->sessions[w]->devices[d].props.arch, arch) == 0;
-            }
-        }
-        if (!there) {
-            char text[160];
+        char text[512], why[CAUSE_SIZE] = "";
+        uint32_t there = 0, usable = 0;
+        count_devices(core, arch, &there, &usable, why);
+        if (there == 0) {
             (void)snprintf(text, sizeof text,
                            "no connected worker has a device of arch %s: its tasks wait for one",
                            arch);
+        } else {
+            (void)snprintf(text, sizeof text,
+                           "no device of arch %s gets work now: %s; `gktune workers` shows them",
+                           arch, why);
+        }
+        if (usable == 0) {
             (void)gk_json_push(warnings, gk_json_new_string(text)); /* a warning may be missing */
         }
     }
@@ -598,6 +624,11 @@ enum gk_status submit_begin(struct gk_core *core, struct submit *s, struct gk_js
     if (status == GK_OK) {
         status = job_bind(core, job_find(core, job), err);
     }
+    if (status == GK_OK) {
+        char target[40];
+        (void)snprintf(target, sizeof target, "job %" PRId64, job);
+        status = core_audit(core, s->key, "submit", target, NULL, "stored", err);
+    }
     gk_json_free(row);
     return status;
 }
@@ -612,6 +643,12 @@ enum gk_status submit_again(struct gk_core *core, const char *submit_id, struct 
 
 enum gk_status submit_room(const struct gk_core *core, struct gk_err *err)
 {
+    if (core->drain_ms != 0) {
+        return gk_fail(
+            err, GK_CONFLICT,
+            "the daemon drains and takes no new work%s%s; `gktune drain --off` ends that",
+            core->drain_reason[0] ? ": " : "", core->drain_reason);
+    }
     return core->disk == GK_CORE_DISK_OK
                ? GK_OK
                : gk_fail(err, GK_LIMIT,

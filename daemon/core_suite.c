@@ -281,7 +281,8 @@ static uint32_t devices_of(const struct gk_core *core, const struct task *task, 
     for (uint32_t i = 0; i < core->session_count; i++) {
         for (uint32_t d = 0; d < core->sessions[i]->device_count; d++) {
             count += device_fits(core->sessions[i], d, task) &&
-                     (!usable || core->sessions[i]->devices[d].ok);
+                     (!usable ||
+                      (core->sessions[i]->devices[d].ok && !core->sessions[i]->devices[d].fenced));
         }
     }
     return count;

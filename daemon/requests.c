@@ -3,15 +3,7 @@
 #include <string.h>
 
 #include "core/base64.h"
-#include "daemon/core_internal.h"
-
-struct request {
-    struct gk_core *core;
-    const struct gk_peer *peer;
-    const struct gk_message *message;
-    const struct gk_json *body;
-    struct gk_json *reply; /* filled by the verb */
-};
+#include "daemon/requests_internal.h"
 
 struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
                            struct gk_err *err);
@@ -52,8 +44,8 @@ struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset
 /* ------------------------------------------------------------------ verbs */
 
 /* Moves the members of a page into the reply. */
-static enum gk_status merge(struct request *r, struct gk_json *page, enum gk_status status,
-                            struct gk_err *err)
+enum gk_status merge(struct request *r, struct gk_json *page, enum gk_status status,
+                     struct gk_err *err)
 {
     void *cursor = NULL;
     const char *key;
@@ -67,7 +59,7 @@ static enum gk_status merge(struct request *r, struct gk_json *page, enum gk_sta
     return status;
 }
 
-static int64_t cursor_of(const struct request *r)
+int64_t cursor_of(const struct request *r)
 {
     return gk_json_get_int(r->body, "cursor", 0);
 }
@@ -79,9 +71,17 @@ static enum gk_status verb_status(struct request *r, struct gk_err *err)
               gk_json_set_int(r->reply, "epoch", core->epoch) &&
               gk_json_set_string(r->reply, "version", core->version) &&
               gk_json_set_string(r->reply, "state",
-                                 core->disk == GK_CORE_DISK_OK    ? "ok"
+                                 core->disk == GK_CORE_DISK_FULL  ? "full"
                                  : core->disk == GK_CORE_DISK_LOW ? "low"
-                                                                  : "full") &&
+                                 : core->drain_ms == 0            ? "ok"
+                                 : core->lease_count > 0          ? "draining"
+                                                                  : "drained") &&
+              (core->drain_ms == 0 ||
+               (gk_json_set_int(r->reply, "drain_ms", core->drain_ms) &&
+                gk_json_set_string(r->reply, "drain_reason", core->drain_reason))) &&
+              gk_json_set_int(r->reply, "dead_letters", core->dead_letters) &&
+              gk_json_set_int(r->reply, "fenced_devices", core->fence_count) &&
+              gk_json_set_real(r->reply, "oldest_ready_s", (double)oldest_ready_ns(core) / 1e9) &&
               gk_json_set_bool(r->reply, "private", core->is_private) &&
               gk_json_set_bool(r->reply, "ready", true) &&
               gk_json_set_int(r->reply, "jobs_open", core->job_count) &&
@@ -161,16 +161,36 @@ static enum gk_status verb_submit_suite(struct request *r, struct gk_err *err)
     return request_submit_suite(r->core, r->peer, r->body, r->reply, err);
 }
 
+/* How urgent an open job is by now, and how long it has waited for a lease that it could use. */
+static bool add_turn(const struct gk_core *core, struct gk_json *row, const struct job *job)
+{
+    uint64_t waits_ns = job->ready_ns ? core->now_ns - job->ready_ns : 0;
+    return gk_json_set_int(row, "effective_priority", job->effective) &&
+           gk_json_set_real(row, "waiting_s", (double)waits_ns / 1e9);
+}
+
 static enum gk_status verb_jobs(struct request *r, struct gk_err *err)
 {
     struct gk_json *page = NULL;
     enum gk_status status = gk_db_list_jobs(r->core->db, cursor_of(r),
                                             gk_json_get_string(r->body, "state", NULL), &page, err);
+    const struct gk_json *rows = gk_json_get(page, "jobs");
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        struct gk_json *row = (struct gk_json *)(uintptr_t)gk_json_at(rows, i); /* ours, not lent */
+        const struct job *job = job_find(r->core, gk_json_get_int(row, "job", 0));
+        if (job && !add_turn(r->core, row, job)) {
+            status = gk_fail(err, GK_NOMEM, "out of memory for jobs");
+        }
+    }
+    if (status != GK_OK) {
+        gk_json_free(page);
+        return status;
+    }
     return merge(r, page, status, err);
 }
 
-static enum gk_status need_job(struct request *r, int64_t *id_out, struct gk_json **row_out,
-                               struct gk_err *err)
+enum gk_status need_job(struct request *r, int64_t *id_out, struct gk_json **row_out,
+                        struct gk_err *err)
 {
     enum gk_status status = gk_json_need_int(r->body, "job", 1, INT64_MAX, id_out, "request", err);
     if (status == GK_OK) {
@@ -225,9 +245,8 @@ static enum gk_status verb_watch(struct request *r, struct gk_err *err)
     return gk_json_set_int(r->reply, "job", id) ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
-/* A job is controlled by the key that submitted it, and by an admin. "": the local socket. */
-static enum gk_status need_own(const struct request *r, const struct gk_json *row, const char *verb,
-                               struct gk_err *err)
+enum gk_status need_own(const struct request *r, const struct gk_json *row, const char *verb,
+                        struct gk_err *err)
 {
     const char *owner = gk_json_get_string(row, "key", "");
     if ((r->peer->roles & GK_ROLE_ADMIN) || strcmp(owner, r->peer->key) == 0) {
@@ -238,148 +257,6 @@ static enum gk_status need_own(const struct request *r, const struct gk_json *ro
                    "may change jobs of others",
                    verb, gk_json_get_int(row, "job", 0), *owner ? "key " : "the local socket",
                    owner, r->peer->key);
-}
-
-/* The open job of a command, or what its state forbids. */
-static enum gk_status open_job(struct request *r, struct job **job_out, const char *verb,
-                               struct gk_err *err)
-{
-    int64_t id;
-    struct gk_json *row = NULL;
-    enum gk_status status = need_job(r, &id, &row, err);
-    if (status == GK_OK) {
-        status = need_own(r, row, verb, err);
-    }
-    if (status == GK_OK && !(*job_out = job_find(r->core, id))) {
-        status = gk_fail(err, GK_CONFLICT, "%s: job %" PRId64 " has ended (%s)", verb, id,
-                         gk_json_get_string(row, "state", ""));
-    }
-    gk_json_free(row);
-    return status;
-}
-
-static enum gk_status say_state(struct request *r, int64_t job, struct gk_err *err)
-{
-    struct gk_json *row = NULL;
-    enum gk_status status = gk_db_job_get(r->core->db, job, &row, err);
-    if (status == GK_OK &&
-        (!gk_json_set_int(r->reply, "job", job) ||
-         !gk_json_set_string(r->reply, "state", gk_json_get_string(row, "state", "")))) {
-        status = gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    gk_json_free(row);
-    return status;
-}
-
-static enum gk_status verb_cancel(struct request *r, struct gk_err *err)
-{
-    struct job *job = NULL;
-    enum gk_status status = open_job(r, &job, "cancel", err);
-    if (status != GK_OK) {
-        return status;
-    }
-    int64_t id = job->id;
-    status = job_cancel(r->core, job, err);
-    return status == GK_OK ? say_state(r, id, err) : status;
-}
-
-static enum gk_status verb_pause(struct request *r, struct gk_err *err)
-{
-    struct job *job = NULL;
-    enum gk_status status = open_job(r, &job, "pause", err);
-    if (status == GK_OK && job->state != JOB_PAUSED) {
-        status =
-            job_move(r->core, job, JOB_PAUSED, err); /* leases that are out go on and are stored */
-        job->mark_ns = 0;
-        status = status == GK_OK ? core_event(r->core, job->id, "paused", NULL, err) : status;
-    }
-    return status == GK_OK ? say_state(r, job->id, err) : status;
-}
-
-static enum gk_status verb_resume(struct request *r, struct gk_err *err)
-{
-    struct job *job = NULL;
-    enum gk_status status = open_job(r, &job, "resume", err);
-    if (status == GK_OK && job->state != JOB_PAUSED) {
-        status = gk_fail(err, GK_CONFLICT, "resume: job %" PRId64 " is not paused (%s)", job->id,
-                         job_state_name(job->state));
-    }
-    if (status == GK_OK) {
-        status = job_move(r->core, job, JOB_SEARCHING, err);
-    }
-    if (status == GK_OK) {
-        status = core_event(r->core, job->id, "resumed", NULL, err);
-    }
-    if (status == GK_OK) {
-        status = job_bind(r->core, job, err);
-    }
-    return status == GK_OK ? say_state(r, job->id, err) : status;
-}
-
-static enum gk_status verb_finish(struct request *r, struct gk_err *err)
-{
-    struct job *job = NULL;
-    enum gk_status status = open_job(r, &job, "finish", err);
-    if (status != GK_OK) {
-        return status;
-    }
-    struct gk_json *changes = gk_json_new_object();
-    job->finishing = true;
-    status = gk_json_set_bool(changes, "finishing", true)
-                 ? gk_db_job_update(r->core->db, job->id, changes, err)
-                 : gk_fail(err, GK_NOMEM, "out of memory");
-    gk_json_free(changes);
-    if (status == GK_OK) {
-        struct gk_json *body = gk_json_new_object();
-        (void)gk_json_set_string(
-            body, "text",
-            "finishing: no more asks, final rounds on what is there"); /* may lack it */
-        status = core_event(r->core, job->id, "note", body, err);
-    }
-    return status == GK_OK ? say_state(r, job->id, err) : status;
-}
-
-/* A failed job again: its failed tasks start where they stand, parked trials get their attempts
- * back. */
-static enum gk_status verb_retry(struct request *r, struct gk_err *err)
-{
-    int64_t id;
-    struct gk_json *row = NULL;
-    enum gk_status status = need_job(r, &id, &row, err);
-    enum job_state state = JOB_DONE;
-    if (status == GK_OK) {
-        status = need_own(r, row, "retry", err);
-    }
-    if (status == GK_OK &&
-        (job_find(r->core, id) || !job_state_from(gk_json_get_string(row, "state", ""), &state) ||
-         state != JOB_FAILED)) {
-        status = gk_fail(err, GK_CONFLICT,
-                         "retry: job %" PRId64 " is %s; only a failed one can be tried again", id,
-                         gk_json_get_string(row, "state", ""));
-    }
-    if (status == GK_OK) {
-        status = job_load(r->core, row, err);
-    }
-    gk_json_free(row);
-    struct job *job = status == GK_OK ? job_find(r->core, id) : NULL;
-    for (uint32_t t = 0; job && status == GK_OK && t < job->task_count; t++) {
-        if (job->tasks[t].state == TASK_FAILED) {
-            job->tasks[t].attempt = 0;
-            status = gk_db_unpark(r->core->db, job->tasks[t].id, err);
-            status = status == GK_OK ? task_move(r->core, &job->tasks[t], TASK_WAITING, NULL, err)
-                                     : status;
-        }
-    }
-    if (status == GK_OK) {
-        status = job_move(r->core, job, JOB_SUBMITTED, err);
-    }
-    if (status == GK_OK) {
-        status = core_event(r->core, id, "note", NULL, err);
-    }
-    if (status == GK_OK) {
-        status = job_bind(r->core, job, err);
-    }
-    return status == GK_OK ? say_state(r, id, err) : status;
 }
 
 static enum gk_status verb_trials(struct request *r, struct gk_err *err)
@@ -508,100 +385,6 @@ static enum gk_status verb_export_data(struct request *r, struct gk_err *err)
     return status;
 }
 
-static enum gk_status verb_workers(struct request *r, struct gk_err *err)
-{
-    struct gk_json *page = NULL;
-    enum gk_status status = gk_db_list_workers(r->core->db, cursor_of(r), &page, err);
-    return merge(r, page, status, err);
-}
-
-/* Whole blob, owned by the caller. */
-static enum gk_status whole_blob(struct gk_core *core, const struct gk_hash *hash,
-                                 struct gk_buf *out, struct gk_err *err)
-{
-    int64_t size = 0;
-    enum gk_status status = GK_OK;
-    do {
-        char *bytes = NULL;
-        size_t count = 0;
-        status = core->files.get(core->files.context, hash, (int64_t)out->size, &bytes, &count,
-                                 &size, err);
-        if (status == GK_OK) {
-            gk_buf_add(out, bytes, count);
-            status = count == 0 && (int64_t)out->size < size
-                         ? gk_fail(err, GK_CORRUPT, "a blob ends before its size")
-                         : gk_buf_status(out, err);
-        }
-        free(bytes);
-    } while (status == GK_OK && (int64_t)out->size < size);
-    return status;
-}
-
-/* What picks and open jobs stand on travels with the store. A file that is not here any more (a
- * store that lost its blobs) is left out: who submits again brings it. */
-static enum gk_status backup_files(struct gk_core *core, const char *path, struct gk_err *err)
-{
-    struct gk_json *rows = NULL;
-    enum gk_status status = gk_db_files_needed(core->db, &rows, err);
-    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
-        struct gk_hash hash;
-        struct gk_buf bytes = {0};
-        if (gk_hash_from_hex(gk_json_get_string(gk_json_at(rows, i), "hash", ""), &hash) &&
-            core->files.has(core->files.context, &hash)) {
-            status = whole_blob(core, &hash, &bytes, err);
-            if (status == GK_OK) {
-                status = gk_db_backup_file(path, gk_buf_text(&bytes), bytes.size, err);
-            }
-        }
-        gk_buf_fini(&bytes);
-    }
-    gk_json_free(rows);
-    return status;
-}
-
-static enum gk_status verb_db(struct request *r, struct gk_err *err)
-{
-    const char *action = gk_json_get_string(r->body, "action", ""),
-               *path = gk_json_get_string(r->body, "path", "");
-    struct gk_json *report = NULL;
-    enum gk_status status;
-    if (strcmp(action, "check") == 0) {
-        status = gk_db_check(r->core->db, &report, err);
-        return merge(r, report, status, err);
-    }
-    if (strcmp(action, "prune") == 0) {
-        int64_t days;
-        status = gk_json_need_int(r->body, "days", 0, 36500, &days, "db prune", err);
-        uint64_t span = status == GK_OK ? (uint64_t)days * 86400000u : 0;
-        status = status == GK_OK ? gk_db_prune(r->core->db, r->core->wall_ms - span, &report, err)
-                                 : status;
-        return merge(r, report, status, err);
-    }
-    if (strcmp(action, "backup") == 0) {
-        if (path[0] != '/') {
-            return gk_fail(err, GK_INPUT,
-                           "db backup: path '%s' must be absolute (the daemon has its own folder)",
-                           path);
-        }
-        struct gk_err why = {0};
-        status =
-            gk_db_backup(r->core->db, path, gk_json_get_bool(r->body, "no_samples", false), &why);
-        if (status == GK_OK) {
-            status = backup_files(r->core, path, &why);
-        }
-        if (status == GK_OK) {
-            r->core->counters.backups++;
-            r->core->counters.backup_wall_ms = r->core->wall_ms;
-        }
-        /* What fails there is the target's disk, not the store's. */
-        return status == GK_OK
-                   ? GK_OK
-                   : gk_fail(err, status == GK_IO || status == GK_FULL ? GK_INPUT : status, "%s",
-                             why.text);
-    }
-    return gk_fail(err, GK_INPUT, "db: action '%s'; there are check, backup and prune", action);
-}
-
 static enum gk_status verb_keys(struct request *r, struct gk_err *err)
 {
     return request_keys(r->core, r->body, r->reply, err);
@@ -609,6 +392,15 @@ static enum gk_status verb_keys(struct request *r, struct gk_err *err)
 
 static enum gk_status verb_stop(struct request *r, struct gk_err *err)
 {
+    /* A daemon whose disk is full can still be told to end, and cannot write that down. */
+    enum gk_status status =
+        r->core->disk == GK_CORE_DISK_FULL
+            ? GK_OK
+            : core_audit(r->core, r->peer->key, "stop", "daemon",
+                         gk_json_get_string(r->body, "reason", NULL), "ends", err);
+    if (status != GK_OK) {
+        return status;
+    }
     r->core->stopping = true;
     return gk_json_set_int(r->reply, "pid", r->core->pid) ? GK_OK
                                                           : gk_fail(err, GK_NOMEM, "out of memory");
@@ -645,6 +437,9 @@ static const struct {
     {"db", verb_db, ADMIN},
     {"stop", verb_stop, ADMIN},
     {"keys", verb_keys, ADMIN},
+    {"drain", verb_drain, ADMIN},
+    {"dead", verb_dead, READ},
+    {"audit", verb_audit, ADMIN},
 };
 
 static enum gk_status run_verb(struct request *r, struct gk_err *err)
@@ -706,6 +501,10 @@ enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
         return gk_fail(err, status, "%s", why.text);
     }
     tell(core, &r, status, why.text);
+    if (status == GK_OK && r.deferred) {
+        gk_json_free(r.reply);
+        return GK_OK;
+    }
     if (status != GK_OK) { /* half-filled pages are no answer */
         gk_json_free(r.reply);
         r.reply = gk_json_new_object();

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/state_dir.h"
+#include "daemon/epoch_file.h"
 #include "daemon/lock.h"
 
 #define PIECE_BYTES (256u << 10) /* of a file that came with a backup */
@@ -207,18 +208,43 @@ static enum gk_status expect_store(const struct shell *shell, struct gk_err *err
     return status;
 }
 
+/* The epoch is told to nobody before it stands beside the store as well. */
+static enum gk_status open_store(struct shell *shell, struct gk_err *err)
+{
+    const struct gk_shell_options *options = shell->options;
+    struct gk_db_options open = {.may_migrate = options->settings->migrate};
+    struct gk_db_past past = {0};
+    bool jumped = false;
+    shell->store = gk_asprintf("%s/%s", options->state_dir, GK_STATE_STORE);
+    enum gk_status status = shell->store
+                                ? gk_epoch_read(options->state_dir, &past, &open.must_exist, err)
+                                : gk_fail(err, GK_NOMEM, "out of memory");
+    if (status == GK_OK && !open.must_exist) {
+        status = expect_store(shell, err); /* a folder that an older gktune left */
+    }
+    if (status == GK_OK) {
+        status = gk_db_open_as(shell->store, &open, &shell->db, err);
+    }
+    past.wall_ms = shell_wall(shell);
+    if (status == GK_OK) {
+        status = gk_db_start_at(shell->db, &past, &shell->epoch, &jumped, err);
+    }
+    if (status == GK_OK) {
+        status = gk_epoch_write(options->state_dir, shell->epoch, err);
+    }
+    if (status == GK_OK && jumped && gk_log_begin(options->log, GK_EVENT_STORE_RESTORED)) {
+        gk_log_int(options->log, "epoch", shell->epoch);
+        gk_log_text(options->log, "text",
+                    "the store comes from a backup: every lease that was out is void");
+        gk_log_end(options->log);
+    }
+    return status;
+}
+
 static enum gk_status start(struct shell *shell, struct gk_err *err)
 {
     const struct gk_shell_options *options = shell->options;
-    shell->store = gk_asprintf("%s/%s", options->state_dir, GK_STATE_STORE);
-    enum gk_status status =
-        shell->store ? expect_store(shell, err) : gk_fail(err, GK_NOMEM, "out of memory");
-    if (status == GK_OK) {
-        status = gk_db_open(shell->store, options->settings->migrate, &shell->db, err);
-    }
-    if (status == GK_OK) {
-        status = gk_db_start(shell->db, &shell->epoch, err);
-    }
+    enum gk_status status = open_store(shell, err);
     if (status == GK_OK) {
         status = gk_blobs_create(options->state_dir, &shell->blobs, err);
     }

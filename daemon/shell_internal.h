@@ -42,6 +42,7 @@ struct shell {
     char *store; /* path */
     int64_t epoch;
     uint64_t last_work_ns;
+    uint64_t care_after_ns; /* when work beside serving may take its next step */
     /* The core's time is the monotonic clock without stalls: while the loop was away nobody was
      * heard, so nothing may expire of it. */
     uint64_t turned_ns, skipped_ns, beat_due_ns;

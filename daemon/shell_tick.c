@@ -33,11 +33,25 @@ static enum gk_store_error error_of(enum gk_status status)
     }
 }
 
+/* Of a core that goes nothing is sent but that its backups and checks go with it: a client waits
+ * for these for an hour. */
+static void tell_abandoned(struct shell *shell)
+{
+    struct gk_peer peer;
+    struct gk_message message;
+    gk_core_abandon(shell->core, GK_FULL, "the disk of the store is full");
+    while (gk_core_take(shell->core, &peer, &message)) {
+        (void)gk_link_send(shell->link, &peer, &message, NULL); /* or it learns by its timeout */
+        gk_message_fini(&message);
+    }
+}
+
 /* What the core believes is not what the store holds: a new one. */
 static bool renew_core(struct shell *shell)
 {
     struct gk_err err = {0};
     struct gk_core_counters counters = gk_core_counters(shell->core);
+    tell_abandoned(shell);
     gk_core_destroy(shell->core);
     shell->core = NULL;
     enum gk_status status = shell_make_core(shell, &counters, &err);
@@ -161,6 +175,32 @@ static enum gk_status commit(struct shell *shell, uint64_t now, struct gk_err *e
     return status;
 }
 
+/* A step of what goes on beside serving, if its turn has come: half of the time at most. Returns
+ * whether another one waits. */
+static bool take_care(struct shell *shell)
+{
+    struct gk_err err = {0};
+    uint64_t begin = shell_now(shell);
+    if (!gk_core_has_care(shell->core)) {
+        return false;
+    }
+    if (begin < shell->care_after_ns) {
+        return true;
+    }
+    enum gk_status status = gk_core_care(shell->core, begin, shell_wall(shell), &err);
+    if (status == GK_OK) {
+        status = commit(shell, begin, &err);
+    }
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+        return false;
+    }
+    flush(shell);
+    uint64_t end = shell_now(shell);
+    shell->care_after_ns = end + (end - begin);
+    return shell->core && gk_core_has_care(shell->core);
+}
+
 void tick_finish(struct shell *shell)
 {
     struct gk_err err = {0};
@@ -185,6 +225,12 @@ void tick_finish(struct shell *shell)
     if (gk_core_wants_stop(shell->core)) {
         shell_end(shell, GK_OK, NULL);
     }
+    if (status == GK_OK && take_care(shell)) {
+        next = now; /* there is more */
+    }
+    if (shell->result != GK_OK || !shell->core) {
+        return;
+    }
     /* Also after a tick that was not stored: with nobody sending, only the timer sees that there is
      * room again. */
     uint64_t wait_ms = next > now ? (next - now) / 1000000 + 1 : 1;
@@ -206,31 +252,10 @@ static void count_busy(struct shell *shell, uint64_t start)
     shell->stats.busy_s += (double)(shell_now(shell) - start) / 1e9;
 }
 
-void tick_on_timer(uv_timer_t *timer)
+/* Takes what is there, so much a tick. Returns whether something was. */
+static bool take_messages(struct shell *shell)
 {
-    struct shell *shell = timer->data;
-    struct gk_err err = {0};
-    shell_turn(shell);
-    uint64_t start = shell_now(shell);
-    if (shell->wal_dirty && start - shell->last_work_ns > IDLE_CHECKPOINT_NS) {
-        shell->wal_dirty = false;
-        enum gk_status status = gk_db_checkpoint(shell->db, true, &err);
-        if (status != GK_OK) {
-            tick_store_failed(shell, status, &err);
-        }
-    }
-    if (shell->result == GK_OK) {
-        tick_finish(shell);
-    }
-    count_busy(shell, start);
-}
-
-void tick_on_ready(void *context)
-{
-    struct shell *shell = context;
-    shell_turn(shell);
-    uint64_t start = shell_now(shell);
-    bool any = false;
+    bool any = false, drained = false;
     for (int i = 0; i < MESSAGES_A_TICK && shell->result == GK_OK; i++) {
         struct gk_peer peer;
         struct gk_message message = {0};
@@ -238,6 +263,7 @@ void tick_on_ready(void *context)
         enum gk_status status =
             gk_link_receive_text(shell->link, &peer, &message, &shell->body, &err);
         if (status == GK_AGAIN) {
+            drained = true;
             break;
         }
         any = true;
@@ -260,9 +286,43 @@ void tick_on_ready(void *context)
             }
         } else {
             shell_end(shell, status, &err);
-            return;
+            return any;
         }
     }
+    if (shell->core) {
+        gk_core_set_backlog(shell->core, !drained);
+    }
+    return any;
+}
+
+void tick_on_timer(uv_timer_t *timer)
+{
+    struct shell *shell = timer->data;
+    struct gk_err err = {0};
+    shell_turn(shell);
+    uint64_t start = shell_now(shell);
+    if (shell->wal_dirty && start - shell->last_work_ns > IDLE_CHECKPOINT_NS) {
+        shell->wal_dirty = false;
+        enum gk_status status = gk_db_checkpoint(shell->db, true, &err);
+        if (status != GK_OK) {
+            tick_store_failed(shell, status, &err);
+        }
+    }
+    if (shell->result == GK_OK) {
+        (void)take_messages(shell); /* before anybody is called silent */
+    }
+    if (shell->result == GK_OK) {
+        tick_finish(shell);
+    }
+    count_busy(shell, start);
+}
+
+void tick_on_ready(void *context)
+{
+    struct shell *shell = context;
+    shell_turn(shell);
+    uint64_t start = shell_now(shell);
+    bool any = take_messages(shell);
     if (any && shell->result == GK_OK) {
         tick_finish(shell);
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "db/db_internal.h"
 
@@ -193,37 +194,71 @@ static enum gk_status harden(struct gk_db *db, struct gk_err *err)
     return GK_OK;
 }
 
-enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
-                          struct gk_err *err)
+static enum gk_status need_file(const char *path, struct gk_err *err)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && info.st_size > 0) {
+        return GK_OK;
+    }
+    return gk_fail(err, GK_MISSING,
+                   "store %s is %s, but there was one here: restore a backup (gktune db restore "
+                   "FILE), or give another state folder; none is made in its place",
+                   path, stat(path, &info) == 0 ? "empty" : "gone");
+}
+
+/* What can be done is said where the damage is met. */
+static enum gk_status advise(enum gk_status status, const char *path, struct gk_err *err)
+{
+    char text[600];
+    if (status != GK_CORRUPT || !err) {
+        return status;
+    }
+    (void)snprintf(text, sizeof text, "%.590s", err->text);
+    return gk_fail(err, status,
+                   "%s. Nothing was changed. Move it away and restore a backup (gktune db restore "
+                   "FILE); without one, `sqlite3 %s .recover` saves what can be read",
+                   text, path);
+}
+
+enum gk_status gk_db_open_as(const char *path, const struct gk_db_options *options,
+                             struct gk_db **db_out, struct gk_err *err)
 {
     struct gk_db *db = calloc(1, sizeof *db);
     if (!db || !(db->path = gk_strdup(path))) {
         free(db);
         return gk_fail(err, GK_NOMEM, "out of memory for the store");
     }
-    enum gk_status status = GK_OK;
-    int rc = sqlite3_open_v2(path, &db->handle,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE |
-                                 SQLITE_OPEN_NOFOLLOW,
-                             NULL);
+    enum gk_status status = options->must_exist ? need_file(path, err) : GK_OK;
+    int rc = status == GK_OK ? sqlite3_open_v2(path, &db->handle,
+                                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                                                   SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW,
+                                               NULL)
+                             : SQLITE_OK;
     if (rc != SQLITE_OK) {
         status = db_fail(db, rc, "open", err);
-        goto out;
     }
-    status = harden(db, err);
     if (status == GK_OK) {
-        status = db_migrate(db, may_migrate, err);
+        status = harden(db, err);
+    }
+    if (status == GK_OK) {
+        status = db_migrate(db, options->may_migrate, err);
     }
     if (status == GK_OK) { /* no migration: the same store, written smaller */
         status = db_unpack(db, err);
     }
-out:
     if (status != GK_OK) {
         gk_db_close(db);
-        return status;
+        return advise(status, path, err);
     }
     *db_out = db;
     return GK_OK;
+}
+
+enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
+                          struct gk_err *err)
+{
+    struct gk_db_options options = {.may_migrate = may_migrate};
+    return gk_db_open_as(path, &options, db_out, err);
 }
 
 void gk_db_close(struct gk_db *db)

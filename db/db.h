@@ -24,6 +24,14 @@ struct gk_db;
  */
 enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
                           struct gk_err *err);
+/* The same. An older schema is copied to PATH.schemaN-epochM before it is
+ * changed. must_exist: a store that is gone or empty is GK_MISSING, never made anew over what was
+ * expected there. */
+struct gk_db_options {
+    bool may_migrate, must_exist;
+};
+enum gk_status gk_db_open_as(const char *path, const struct gk_db_options *options,
+                             struct gk_db **db_out, struct gk_err *err);
 void gk_db_close(struct gk_db *db); /* rolls back what was not committed; checkpoints */
 
 bool gk_db_is_dirty(const struct gk_db *db);                       /* a transaction is open */
@@ -33,7 +41,22 @@ void gk_db_rollback(struct gk_db *db);
 enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err);
 int64_t gk_db_schema(struct gk_db *db);
 
-/* Raises the epoch, committed; makes the store's id at the first start. */
+#define GK_DB_EPOCH_JUMP (INT64_C(1) << 20) /* a daemon that started every second for 12 days */
+
+/* What is known of the store from outside of it. */
+struct gk_db_past {
+    int64_t epoch;    /* the highest that was ever told to anybody; 0: none is known */
+    bool restored;    /* it was just made of a backup */
+    uint64_t wall_ms; /* now, for the audit trail */
+};
+
+/* Raises the epoch, committed; makes the store's id at the first start. A store that was restored,
+ * or is older than what is known of it, leaves its past behind (*jumped_out): the epoch goes up by
+ * GK_DB_EPOCH_JUMP from the highest, no lease of it is out any more, and tokens go on where none
+ * was ever given. */
+enum gk_status gk_db_start_at(struct gk_db *db, const struct gk_db_past *past, int64_t *epoch_out,
+                              bool *jumped_out, struct gk_err *err);
+/* The same of a store without a past. */
 enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *err);
 /* {epoch, next_token, store_id, schema, path} */
 enum gk_status gk_db_meta(struct gk_db *db, struct gk_json **meta_out, struct gk_err *err);
@@ -143,7 +166,7 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
                                 const char *arch, const char *gpu, const char *policy,
                                 const char *nvrtc, struct gk_json **trial_out, struct gk_err *err);
 /* Parked trials of a task are proposed again, with all their attempts. */
-enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, struct gk_err *err);
+enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, int64_t *count_out, struct gk_err *err);
 /* How often this config killed an executor on this arch (crash or timeout). */
 enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,
                            int64_t *count_out, struct gk_err *err);
@@ -156,6 +179,7 @@ enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
 struct gk_db_lease {
     int64_t token, job, task, worker, device, attempt, epoch, granted_ms;
     int64_t trial; /* 0: of a final round */
+    const char *device_key; /* what a fence calls its device */
 };
 enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease,
                                struct gk_err *err);
@@ -226,18 +250,105 @@ enum gk_status gk_db_list_picks(struct gk_db *db, const char *op, const char *ar
 enum gk_status gk_db_list_workers(struct gk_db *db, int64_t cursor, struct gk_json **page_out,
                                   struct gk_err *err);
 
-/* ---- care ---- */
-/* Integrity, foreign keys, row hashes, counters: {ok, problems:[text], trials_checked}. */
+/* ---- operators ---- */
+struct gk_db_audit { /* NULL of who, target, reason: ""; of outcome: "done" */
+    const char *who, *what, *target, *reason, *outcome;
+};
+/* A line of the audit trail, chained to the one before it, in the transaction of the tick. */
+enum gk_status gk_db_audit_add(struct gk_db *db, uint64_t wall_ms, const struct gk_db_audit *audit,
+                               struct gk_err *err);
+enum gk_status gk_db_list_audit(struct gk_db *db, int64_t cursor, struct gk_json **page_out,
+                                struct gk_err *err);
+/* Walks the whole chain: what does not fit is pushed onto problems. */
+enum gk_status gk_db_audit_verify(struct gk_db *db, int64_t *lines_out, struct gk_json *problems,
+                                  struct gk_err *err);
+
+struct gk_db_fence {
+    const char *device; /* its key: UUID, or WORKER/DEVICE where there is none */
+    const char *origin; /* "operator", or "daemon" and "worker": a self-test may lift these */
+    const char *cause, *who;
+};
+enum gk_status gk_db_fence_put(struct gk_db *db, const struct gk_db_fence *fence, uint64_t wall_ms,
+                               struct gk_err *err);
+enum gk_status gk_db_fence_drop(struct gk_db *db, const char *device, struct gk_err *err);
+enum gk_status gk_db_fences(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
+/* {worker device arch gpu uuid?} of a device that was here; GK_NOT_FOUND. */
+enum gk_status gk_db_device_at(struct gk_db *db, int64_t worker, const char *device,
+                               struct gk_json **row_out, struct gk_err *err);
+enum gk_status gk_db_device_by_uuid(struct gk_db *db, const char *uuid, struct gk_json **row_out,
+                                    struct gk_err *err);
+/* The daemon takes no new work: kept over restarts. get: {since_ms reason}, {} when it does. */
+enum gk_status gk_db_drain_put(struct gk_db *db, bool on, uint64_t wall_ms, const char *reason,
+                               struct gk_err *err);
+enum gk_status gk_db_drain_get(struct gk_db *db, struct gk_json **drain_out, struct gk_err *err);
+enum gk_status gk_db_worker_drain(struct gk_db *db, int64_t worker, bool on, uint64_t wall_ms,
+                                  const char *reason, struct gk_err *err);
+enum gk_status gk_db_worker_row(struct gk_db *db, int64_t worker, struct gk_json **row_out,
+                                struct gk_err *err);
+
+/* A dead letter of a trial: kind "parked" (it used up its attempts) or "quarantined" (its config
+ * killed executors on this arch). One is open at a time for each trial, or config and arch. */
+enum gk_status gk_db_dead_put(struct gk_db *db, const char *kind, int64_t trial, const char *arch,
+                              const char *cause, uint64_t wall_ms, struct gk_err *err);
+enum gk_status gk_db_dead_get(struct gk_db *db, int64_t dead, struct gk_json **row_out,
+                              struct gk_err *err);
+/* state: "retried" or "forgotten". */
+enum gk_status gk_db_dead_settle(struct gk_db *db, int64_t dead, const char *state,
+                                 uint64_t wall_ms, struct gk_err *err);
+/* The open ones of a task's parked trials, which are tried again. */
+enum gk_status gk_db_dead_settle_task(struct gk_db *db, int64_t task, uint64_t wall_ms,
+                                      struct gk_err *err);
+enum gk_status gk_db_dead_count(struct gk_db *db, int64_t *count_out, struct gk_err *err);
+enum gk_status gk_db_list_dead(struct gk_db *db, int64_t cursor, bool settled_too,
+                               struct gk_json **page_out, struct gk_err *err);
+enum gk_status gk_db_dead_expire(struct gk_db *db, uint64_t before_ms, int64_t *count_out,
+                                 struct gk_err *err);
+/* What this config did on this arch so far does not count against it any more. */
+enum gk_status gk_db_pardon(struct gk_db *db, const char *config_id, const char *arch,
+                            struct gk_err *err);
+enum gk_status gk_db_any_pardons(struct gk_db *db, bool *any_out, struct gk_err *err);
+enum gk_status gk_db_pardoned(struct gk_db *db, const char *config_id, const char *arch,
+                              bool *pardoned_out, struct gk_err *err);
+/* A parked trial is proposed again, with all its attempts. */
+enum gk_status gk_db_unpark_trial(struct gk_db *db, int64_t trial, struct gk_err *err);
+
+/* ---- care: each in bounded steps, between which the store is read and written as ever ---- */
+
+/* Integrity, foreign keys, row hashes, counters, what tables must agree on, the audit trail: report
+ * {ok, problems:[text], trials_checked, audit_lines}. */
+struct gk_db_check;
+enum gk_status gk_db_check_begin(struct gk_db *db, struct gk_db_check **check_out,
+                                 struct gk_err *err);
+enum gk_status gk_db_check_step(struct gk_db_check *check, bool *done_out, struct gk_err *err);
+enum gk_status gk_db_check_report(const struct gk_db_check *check, struct gk_json **report_out,
+                                  struct gk_err *err);
+void gk_db_check_end(struct gk_db_check *check);
 enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct gk_err *err);
-/* A copy by the backup interface on the same handle; the target must not exist. no_samples: without
- * samples and passes, and packed: some 140 bytes a trial; opening it makes a whole store of it. */
+
+enum gk_status gk_db_trial_last(struct gk_db *db, int64_t *trial_out, struct gk_err *err); /* 0 */
+/* Looks at the hashes of up to rows_max recorded trials behind *cursor, which wraps to 0. Damaged
+ * ones answer nobody from then on (state `damaged`); *damaged_out lists them. */
+enum gk_status gk_db_scrub_step(struct gk_db *db, int64_t rows_max, int64_t *cursor,
+                                struct gk_json **damaged_out, struct gk_err *err);
+
+/* A copy by the backup interface on the same handle; the target must not exist, and appears under
+ * its name when it is whole and durable. no_samples: without samples and passes, and packed: some
+ * 140 bytes a trial; opening it makes a whole store of it. A step outside of a transaction goes on;
+ * one inside does nothing. finish() only after a step said done; it and end() free the backup. What
+ * fails there is the target's: the store goes on. */
+struct gk_db_backup;
+enum gk_status gk_db_backup_begin(struct gk_db *db, const char *path, bool no_samples,
+                                  struct gk_db_backup **backup_out, struct gk_err *err);
+enum gk_status gk_db_backup_step(struct gk_db_backup *backup, bool *done_out, struct gk_err *err);
+/* Puts a file into a backup whose steps are done, so that an export needs nothing else. */
+enum gk_status gk_db_backup_file(struct gk_db_backup *backup, const void *bytes, size_t size,
+                                 struct gk_err *err);
+enum gk_status gk_db_backup_finish(struct gk_db_backup *backup, struct gk_err *err);
+void gk_db_backup_end(struct gk_db_backup *backup); /* gives it up; may be NULL */
 enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
                             struct gk_err *err);
 /* Hashes of the files that picks and open jobs stand on: [{hash}]. */
 enum gk_status gk_db_files_needed(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
-/* Puts a file into a backup that was just made, so that an export needs nothing else. */
-enum gk_status gk_db_backup_file(const char *path, const void *bytes, size_t size,
-                                 struct gk_err *err);
 /* Hands out the files that came with a backup, once: each is gone from the store when `put` has
  * taken it. Before anything else is done with the store. */
 enum gk_status gk_db_files_out(struct gk_db *db,
@@ -247,8 +358,21 @@ enum gk_status gk_db_files_out(struct gk_db *db,
 /* Makes a store of a backup: checks it and copies it to path, which must not exist. No handle is
  * open. */
 enum gk_status gk_db_restore(const char *backup, const char *path, struct gk_err *err);
-/* Deletes ended jobs' trials, samples, passes and events older than before_ms, never what a pick
- * rests on. */
+
+/* Deletes trials, samples and passes of jobs that ended before before_ms, never what a pick came
+ * from, and dead letters that are 90 days old. dry_run: only counts. */
+struct gk_db_prune {
+    uint64_t before_ms, now_ms;
+    bool dry_run, in_job;
+    int64_t job; /* at hand */
+    int64_t trials, passes, letters, bytes;
+};
+enum gk_status gk_db_prune_step(struct gk_db *db, struct gk_db_prune *prune, bool *done_out,
+                                struct gk_err *err);
+/* {dry_run trials_deleted passes_deleted letters_deleted bytes}; bytes: about, of rows and
+ * samples. The file keeps its size: what is free in it is used again. */
+enum gk_status gk_db_prune_report(const struct gk_db_prune *prune, struct gk_json **report_out,
+                                  struct gk_err *err);
 enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json **report_out,
                            struct gk_err *err);
 

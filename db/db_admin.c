@@ -1,10 +1,11 @@
-/* check, backup, restore, prune. */
-#include <errno.h>
-#include <fcntl.h>
+/*
+ * Looking at a store: `db check` in steps, so that a daemon serves between two of them, and the
+ * scrub, which looks at a few rows now and then for ever. What the tables must agree on stands in
+ * `rules`: docs/DESIGN.md section 4, as far as a store can show it.
+ */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "db/db_internal.h"
 
@@ -52,37 +53,95 @@ static enum gk_status check_pragma(struct gk_db *db, const char *sql, const char
     return GK_OK;
 }
 
-static enum gk_status check_hashes(struct gk_db *db, struct gk_json *problems, int64_t *count_out,
-                                   struct gk_err *err)
+#define HASH_ROWS    250 /* a step: some 20 ms */
+#define ATTEMPTS_MAX "3" /* as the daemon's; more is a trial that went round for ever */
+
+enum stage {
+    STAGE_PAGES,
+    STAGE_KEYS,
+    STAGE_HASHES,
+    STAGE_COUNTERS,
+    STAGE_RULES,
+    STAGE_AUDIT,
+    STAGE_END
+};
+
+struct gk_db_check {
+    struct gk_db *db;
+    struct gk_json *problems;
+    enum stage stage;
+    int64_t cursor, trials, lines;
+    size_t rule;
+};
+
+/* Each gives a text a row for what breaks it; twenty of a kind tell enough. */
+static const char *const rules[] = {
+    "SELECT 'trial '||trial||' is '||state||', which no trial can be' AS text FROM trials"
+    " WHERE state NOT IN ('proposed','recorded','parked','damaged') LIMIT 20",
+    "SELECT 'lease '||l.token||': its trial '||l.trial||' is '||r.state AS text FROM leases l"
+    " JOIN trials r ON r.trial=l.trial WHERE r.state<>'proposed' LIMIT 20",
+    "SELECT 'trial '||trial||' has '||count(*)||' leases' AS text FROM leases"
+    " WHERE trial IS NOT NULL GROUP BY trial HAVING count(*)>1 LIMIT 20",
+    "SELECT 'lease '||l.token||': its job '||l.job||' has ended' AS text FROM leases l"
+    " JOIN jobs j ON j.job=l.job WHERE j.ended_ms IS NOT NULL LIMIT 20",
+    "SELECT 'lease '||l.token||' is out to device '||l.device_key||', which is fenced: '||f.cause"
+    " AS text FROM leases l JOIN fences f ON f.device=l.device_key LIMIT 20",
+    "SELECT 'lease '||token||' is of epoch '||epoch||', which there was not yet' AS text"
+    " FROM leases WHERE epoch>(SELECT value FROM meta WHERE key='epoch') LIMIT 20",
+    "SELECT 'token '||token||' was never given' AS text FROM (SELECT token FROM leases UNION ALL"
+    " SELECT max(token) FROM trials WHERE token IS NOT NULL)"
+    " WHERE token>=(SELECT value FROM meta WHERE key='next_token') LIMIT 20",
+    "SELECT 'token '||token||' recorded '||count(*)||' trials' AS text FROM trials"
+    " WHERE token IS NOT NULL AND state='recorded' GROUP BY token HAVING count(*)>1 LIMIT 20",
+    "SELECT 'trial '||trial||' has a token and no worker' AS text FROM trials"
+    " WHERE token IS NOT NULL AND worker IS NULL LIMIT 20",
+    "SELECT 'trial '||trial||' is at attempt '||attempt||', " ATTEMPTS_MAX " are allowed' AS text"
+    " FROM trials WHERE attempt>" ATTEMPTS_MAX " LIMIT 20",
+    "SELECT 'job '||job||' is '||state||CASE WHEN ended_ms IS NULL THEN ' and has no end'"
+    " ELSE ' and has an end' END AS text FROM jobs WHERE (ended_ms IS NULL)="
+    "(state IN ('done','failed','cancelled')) LIMIT 20",
+    "SELECT 'task '||k.task||' counts '||k.trials||' trials, '||k.failed||' failed; the table holds"
+    " '||coalesce(r.n,0)||' and '||coalesce(r.bad,0) AS text FROM tasks k LEFT JOIN (SELECT task,"
+    " count(*) AS n, sum(failure<>'none') AS bad FROM trials WHERE state='recorded' GROUP BY task)"
+    " r ON r.task=k.task WHERE (k.trials<>coalesce(r.n,0) OR k.failed<>coalesce(r.bad,0)) AND NOT"
+    " EXISTS(SELECT 1 FROM events e WHERE e.job=k.job AND e.kind='pruned') LIMIT 20",
+    "SELECT 'dead letter '||d.dead||': its trial '||d.trial||' is '||r.state AS text FROM dead d"
+    " JOIN trials r ON r.trial=d.trial WHERE d.kind='parked' AND d.state='dead' AND"
+    " r.state<>'parked' LIMIT 20",
+    "SELECT 'audit line '||line||' tells of '||target||', which there is not' AS text FROM audit"
+    " WHERE target LIKE 'job %' AND outcome NOT LIKE 'refused%' AND CAST(substr(target,5) AS"
+    " INTEGER) NOT IN (SELECT job FROM jobs) LIMIT 20",
+};
+
+static bool row_is_damaged(const struct gk_json *row)
 {
-    int64_t cursor = 0;
-    *count_out = 0;
-    for (;;) {
-        struct gk_json *rows = NULL;
-        enum gk_status status = db_rows(
-            db, err, &rows,
-            "SELECT trial,task,config_id,state,stage,failure,time_ns,record,row_hash FROM trials"
-            " WHERE trial>?1 AND state='recorded' ORDER BY trial LIMIT 500",
-            "i", cursor);
-        if (status != GK_OK) {
-            return status;
-        }
-        size_t count = gk_json_count(rows);
-        for (size_t i = 0; i < count; i++) {
-            const struct gk_json *row = gk_json_at(rows, i);
-            char hash[GK_HASH_TEXT_SIZE];
-            db_trial_hash(row, hash);
-            cursor = gk_json_get_int(row, "trial", cursor);
-            if (strcmp(hash, gk_json_get_string(row, "row_hash", "")) != 0) {
-                report(problems, "trial %" PRId64 ": its row does not match its hash", cursor);
-            }
-        }
-        *count_out += (int64_t)count;
-        gk_json_free(rows);
-        if (count < 500) {
-            return GK_OK;
+    char hash[GK_HASH_TEXT_SIZE];
+    db_trial_hash(row, hash);
+    return strcmp(hash, gk_json_get_string(row, "row_hash", "")) != 0;
+}
+
+#define HASHED                                                                                     \
+    "SELECT trial,job,task,config_id,state,stage,failure,time_ns,record,row_hash FROM trials"      \
+    " WHERE trial>?1 AND state='recorded' ORDER BY trial LIMIT ?2"
+
+static enum gk_status check_hashes(struct gk_db_check *check, bool *ends_out, struct gk_err *err)
+{
+    struct gk_json *rows = NULL;
+    enum gk_status status =
+        db_rows(check->db, err, &rows, HASHED, "ii", check->cursor, (int64_t)HASH_ROWS);
+    size_t count = status == GK_OK ? gk_json_count(rows) : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct gk_json *row = gk_json_at(rows, i);
+        check->cursor = gk_json_get_int(row, "trial", check->cursor);
+        if (row_is_damaged(row)) {
+            report(check->problems, "trial %" PRId64 ": its row does not match its hash",
+                   check->cursor);
         }
     }
+    check->trials += (int64_t)count;
+    *ends_out = count < HASH_ROWS;
+    gk_json_free(rows);
+    return status;
 }
 
 static enum gk_status check_counters(struct gk_db *db, struct gk_json *problems, struct gk_err *err)
@@ -111,198 +170,162 @@ static enum gk_status check_counters(struct gk_db *db, struct gk_json *problems,
     return status;
 }
 
-enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct gk_err *err)
+static enum gk_status check_rule(struct gk_db_check *check, struct gk_err *err)
 {
-    struct gk_json *problems = gk_json_new_array(), *out = gk_json_new_object();
-    int64_t count = 0;
-    bool was_broken = db->broken;
-    enum gk_status status = problems && out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
-    if (status == GK_OK) {
-        status = check_pragma(db, "PRAGMA integrity_check(100)", "ok", problems, err);
+    struct gk_json *rows = NULL;
+    enum gk_status status = db_rows(check->db, err, &rows, rules[check->rule], "");
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        report(check->problems, "%s", gk_json_get_string(gk_json_at(rows, i), "text", ""));
     }
-    if (status == GK_OK) {
-        status = check_pragma(db, "PRAGMA foreign_key_check", "", problems, err);
+    gk_json_free(rows);
+    return status;
+}
+
+enum gk_status gk_db_check_begin(struct gk_db *db, struct gk_db_check **check_out,
+                                 struct gk_err *err)
+{
+    struct gk_db_check *check = calloc(1, sizeof *check);
+    if (!check || !(check->problems = gk_json_new_array())) {
+        free(check);
+        return gk_fail(err, GK_NOMEM, "out of memory for a check");
     }
-    if (status == GK_OK) {
-        status = check_hashes(db, problems, &count, err);
+    check->db = db;
+    *check_out = check;
+    return GK_OK;
+}
+
+static enum gk_status check_stage(struct gk_db_check *check, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    bool ends = true;
+    switch (check->stage) {
+    case STAGE_PAGES:
+        status = check_pragma(check->db, "PRAGMA integrity_check(100)", "ok", check->problems, err);
+        break;
+    case STAGE_KEYS:
+        status = check_pragma(check->db, "PRAGMA foreign_key_check", "", check->problems, err);
+        break;
+    case STAGE_HASHES:
+        status = check_hashes(check, &ends, err);
+        break;
+    case STAGE_COUNTERS:
+        status = check_counters(check->db, check->problems, err);
+        break;
+    case STAGE_RULES:
+        status = check_rule(check, err);
+        ends = ++check->rule == GK_ARRAY_COUNT(rules);
+        break;
+    case STAGE_AUDIT:
+        status = gk_db_audit_verify(check->db, &check->lines, check->problems, err);
+        break;
+    case STAGE_END:
+        break;
     }
-    if (status == GK_OK) {
-        status = check_counters(db, problems, err);
+    if (status == GK_OK && ends) {
+        check->stage++;
     }
-    if (status == GK_CORRUPT && err) {
-        report(problems, "%s", err->text);
-        db->broken = was_broken;
+    return status;
+}
+
+enum gk_status gk_db_check_step(struct gk_db_check *check, bool *done_out, struct gk_err *err)
+{
+    struct gk_err why = {0};
+    bool was_broken = check->db->broken;
+    enum gk_status status = check_stage(check, &why);
+    if (status == GK_CORRUPT) { /* a finding, and what comes behind it cannot be read */
+        report(check->problems, "%s", why.text);
+        check->db->broken = was_broken;
+        check->stage = STAGE_END;
         status = GK_OK;
     }
-    bool good = gk_json_count(problems) == 0;
-    if (status == GK_OK &&
-        (!gk_json_set_bool(out, "ok", good) || !gk_json_set_int(out, "trials_checked", count) ||
-         !gk_json_set(out, "problems", gk_json_copy(problems)))) {
-        status = gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    gk_json_free(problems);
     if (status != GK_OK) {
+        return gk_fail(err, status, "%s", why.text);
+    }
+    *done_out = check->stage == STAGE_END;
+    return GK_OK;
+}
+
+enum gk_status gk_db_check_report(const struct gk_db_check *check, struct gk_json **report_out,
+                                  struct gk_err *err)
+{
+    struct gk_json *out = gk_json_new_object();
+    bool ok = gk_json_set_bool(out, "ok", gk_json_count(check->problems) == 0) &&
+              gk_json_set_int(out, "trials_checked", check->trials) &&
+              gk_json_set_int(out, "audit_lines", check->lines) &&
+              gk_json_set(out, "problems", gk_json_copy(check->problems));
+    if (!ok) {
         gk_json_free(out);
-        return status;
+        return gk_fail(err, GK_NOMEM, "out of memory");
     }
     *report_out = out;
     return GK_OK;
 }
 
-static enum gk_status refuse_existing(const char *path, struct gk_err *err)
+void gk_db_check_end(struct gk_db_check *check)
 {
-    struct stat info;
-    if (lstat(path, &info) == 0) {
-        return gk_fail(err, GK_EXISTS, "%s exists already; nothing is overwritten", path);
+    if (check) {
+        gk_json_free(check->problems);
+        free(check);
     }
-    return errno == ENOENT ? GK_OK : gk_fail(err, GK_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Copies the whole of `from` into a new file and makes it durable. */
-static enum gk_status copy_to(struct gk_db *db, const char *path, bool no_samples,
-                              struct gk_err *err)
+enum gk_status gk_db_check(struct gk_db *db, struct gk_json **report_out, struct gk_err *err)
 {
-    sqlite3 *target = NULL;
-    int rc = sqlite3_open_v2(
-        path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL);
-    if (rc == SQLITE_OK) {
-        sqlite3_backup *backup = sqlite3_backup_init(target, "main", db->handle, "main");
-        if (backup) {
-            (void)sqlite3_backup_step(backup, -1); /* finish() repeats its error */
-            rc = sqlite3_backup_finish(backup);
-        } else {
-            rc = sqlite3_errcode(target);
+    struct gk_db_check *check = NULL;
+    bool done = false;
+    enum gk_status status = gk_db_check_begin(db, &check, err);
+    while (status == GK_OK && !done) {
+        status = gk_db_check_step(check, &done, err);
+    }
+    if (status == GK_OK) {
+        status = gk_db_check_report(check, report_out, err);
+    }
+    gk_db_check_end(check);
+    return status;
+}
+
+/* ------------------------------------------------------------------ scrub */
+
+/* A damaged row answers nobody any more: it counts as if it had not been recorded. */
+static enum gk_status put_aside(struct gk_db *db, const struct gk_json *row, struct gk_err *err)
+{
+    bool failed = strcmp(gk_json_get_string(row, "failure", ""), "none") != 0;
+    enum gk_status status = db_run(db, err, "UPDATE trials SET state='damaged' WHERE trial=?1", "i",
+                                   gk_json_get_int(row, "trial", 0));
+    return status == GK_OK
+               ? gk_db_count(db, gk_json_get_int(row, "job", 0), gk_json_get_int(row, "task", 0),
+                             -1, -(int64_t)failed, 0, err)
+               : status;
+}
+
+enum gk_status gk_db_scrub_step(struct gk_db *db, int64_t rows_max, int64_t *cursor,
+                                struct gk_json **damaged_out, struct gk_err *err)
+{
+    struct gk_json *rows = NULL, *damaged = gk_json_new_array();
+    enum gk_status status = damaged ? db_rows(db, err, &rows, HASHED, "ii", *cursor, rows_max)
+                                    : gk_fail(err, GK_NOMEM, "out of memory for a scrub");
+    size_t count = status == GK_OK ? gk_json_count(rows) : 0;
+    for (size_t i = 0; status == GK_OK && i < count; i++) {
+        const struct gk_json *row = gk_json_at(rows, i);
+        *cursor = gk_json_get_int(row, "trial", *cursor);
+        if (row_is_damaged(row)) {
+            status = put_aside(db, row, err);
+            if (status == GK_OK && !gk_json_push(damaged, gk_json_copy(row))) {
+                status = gk_fail(err, GK_NOMEM, "out of memory for a scrub");
+            }
         }
     }
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_exec(target, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
-    }
-    enum gk_status status = GK_OK;
-    if (rc == SQLITE_OK && no_samples) {
-        status = db_pack(db, target, err);
-    } else if (rc != SQLITE_OK) {
-        status = gk_fail(err, (rc & 0xff) == SQLITE_FULL ? GK_FULL : GK_IO, "backup to %s: %s",
-                         path, target ? sqlite3_errmsg(target) : sqlite3_errstr(rc));
-    }
-    (void)sqlite3_close(target); /* no statement is open */
+    *cursor = (int64_t)count < rows_max ? 0 : *cursor; /* from the start again */
+    gk_json_free(rows);
     if (status != GK_OK) {
-        (void)unlink(path); /* a torn backup is worse than none */
-    } else if (chmod(path, 0600) != 0) {
-        status = gk_fail(err, GK_IO, "%s: %s", path, strerror(errno));
-    }
-    return status;
-}
-
-enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples, struct gk_err *err)
-{
-    enum gk_status status = refuse_existing(path, err);
-    if (status == GK_OK) {
-        status = gk_db_commit(db, err); /* what was written in this tick belongs to it */
-    }
-    return status == GK_OK ? copy_to(db, path, no_samples, err) : status;
-}
-
-/* A backup is whole without a log beside it, and says so in its header; a store does not. */
-static enum gk_status refuse_store(const char *path, struct gk_err *err)
-{
-    unsigned char head[20] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd >= 0 ? read(fd, head, sizeof head) : -1;
-    if (fd >= 0) {
-        (void)close(fd); /* it was read only */
-    }
-    return size == (ssize_t)sizeof head && memcmp(head, "SQLite format 3", 16) == 0 && head[18] == 2
-               ? gk_fail(err, GK_INPUT,
-                         "%s is a copy of a store and no backup: what stood in its log is not in "
-                         "it; make one with gktune db backup",
-                         path)
-               : GK_OK;
-}
-
-enum gk_status gk_db_restore(const char *backup, const char *path, struct gk_err *err)
-{
-    struct gk_db *db = NULL;
-    struct gk_json *found = NULL;
-    struct stat info;
-    enum gk_status status = refuse_existing(path, err);
-    if (status == GK_OK && (stat(backup, &info) != 0 || !S_ISREG(info.st_mode))) {
-        status = gk_fail(err, GK_NOT_FOUND, "%s: no such backup file", backup);
-    }
-    if (status == GK_OK) {
-        status = refuse_store(backup, err);
-    }
-    if (status == GK_OK) {
-        status = gk_db_open(backup, false, &db, err);
-    }
-    if (status == GK_OK) {
-        status = gk_db_check(db, &found, err);
-    }
-    if (status == GK_OK && !gk_json_get_bool(found, "ok", false)) {
-        status = gk_fail(err, GK_CORRUPT, "%s is damaged: %s", backup,
-                         gk_json_string(gk_json_at(gk_json_get(found, "problems"), 0), ""));
-    }
-    if (status == GK_OK) {
-        status = copy_to(db, path, false, err);
-    }
-    gk_json_free(found);
-    gk_db_close(db);
-    return status;
-}
-
-enum gk_status gk_db_prune(struct gk_db *db, uint64_t before_ms, struct gk_json **report_out,
-                           struct gk_err *err)
-{
-    /* Trials of ended jobs that no pick came from; a mark in the job's events says why its counters
-     * are larger. */
-    static const char doomed[] =
-        "job IN (SELECT job FROM jobs WHERE ended_ms IS NOT NULL AND ended_ms<?1)"
-        " AND trial NOT IN (SELECT trial FROM picks)";
-    struct gk_buf sql = {0};
-    int64_t count = 0;
-    enum gk_status status;
-    gk_buf_printf(&sql, "SELECT count(*) FROM trials WHERE %s", doomed);
-    status = db_int(db, err, &count, gk_buf_text(&sql), "i", (int64_t)before_ms);
-    if (status == GK_OK) {
-        status = db_run(
-            db, err,
-            "INSERT INTO events(job,event,at_ms,kind,body) SELECT job, 1+(SELECT "
-            "coalesce(max(event),0)"
-            " FROM events e WHERE e.job=jobs.job), ?1, 'pruned', '{}' FROM jobs WHERE ended_ms<?1"
-            " AND NOT EXISTS(SELECT 1 FROM events e WHERE e.job=jobs.job AND e.kind='pruned')",
-            "i", (int64_t)before_ms);
-    }
-    for (size_t i = 0; status == GK_OK && i < 2; i++) {
-        gk_buf_reset(&sql);
-        gk_buf_puts(&sql,
-                    i == 0 ? "DELETE FROM samples WHERE trial IN (SELECT trial FROM trials WHERE "
-                           : "DELETE FROM trials WHERE ");
-        gk_buf_puts(&sql, doomed);
-        gk_buf_puts(&sql, i == 0 ? ")" : "");
-        status = db_run(db, err, gk_buf_text(&sql), "i", (int64_t)before_ms);
-    }
-    if (status == GK_OK) {
-        status = db_run(db, err,
-                        "DELETE FROM passes WHERE task IN (SELECT task FROM tasks WHERE job IN"
-                        " (SELECT job FROM jobs WHERE ended_ms<?1))",
-                        "i", (int64_t)before_ms);
-    }
-    if (status == GK_OK) { /* on a GPU nearly every trial has conditions of its own */
-        status = db_run(db, err,
-                        "DELETE FROM environments WHERE environment NOT IN (SELECT environment FROM"
-                        " trials WHERE environment IS NOT NULL UNION SELECT environment FROM picks"
-                        " WHERE environment IS NOT NULL)",
-                        "");
-    }
-    gk_buf_fini(&sql);
-    memset(db->pending.events, 0, sizeof db->pending.events); /* logs have grown behind its back */
-    struct gk_json *out = status == GK_OK ? gk_json_new_object() : NULL;
-    if (status == GK_OK && (!out || !gk_json_set_int(out, "trials_deleted", count))) {
-        status = gk_fail(err, GK_NOMEM, "out of memory");
-    }
-    if (status != GK_OK) {
-        gk_json_free(out);
+        gk_json_free(damaged);
         return status;
     }
-    *report_out = out;
+    *damaged_out = damaged;
     return GK_OK;
+}
+
+enum gk_status gk_db_trial_last(struct gk_db *db, int64_t *trial_out, struct gk_err *err)
+{
+    return db_int(db, err, trial_out, "SELECT coalesce(max(trial),0) FROM trials", "");
 }

@@ -110,8 +110,13 @@ double db_record_cost(const struct gk_json *record);
 /* Stores what a result was measured under, once; its id is the hash of its text. */
 enum gk_status db_put_environment(struct gk_db *db, const struct gk_json *environment,
                                   char id_out[GK_HASH_TEXT_SIZE], struct gk_err *err);
-/* Makes a small backup of a whole one (see db_pack.c): `target` is a copy of db. */
-enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err);
+/* Makes a small backup out of a finished copy, in steps (see db_pack.c). */
+struct db_pack;
+enum gk_status db_pack_begin(struct gk_db *copy, struct db_pack **pack_out, struct gk_err *err);
+enum gk_status db_pack_step(struct db_pack *pack, bool *done_out, struct gk_err *err);
+void db_pack_end(struct db_pack *pack); /* may be NULL */
+/* Adds a file's bytes to a finished copy. */
+enum gk_status db_pack_file(struct gk_db *copy, const void *bytes, size_t size, struct gk_err *err);
 /* Puts the rows of a small backup back, if this is one. */
 enum gk_status db_unpack(struct gk_db *db, struct gk_err *err);
 /* Hash of what a trial's row says; see db check. */

@@ -1,5 +1,6 @@
 /* Jobs, tasks, problems, events, meta, workers, devices, bundles. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "db/db_internal.h"
@@ -15,34 +16,78 @@ static const char TASK_COLUMNS[] =
     "SELECT t.*, p.op AS op, p.canonical AS canonical FROM tasks t JOIN problems p "               \
     "USING(problem) "
 
-enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *err)
+/* The first start: a store without an epoch has no id either. */
+static enum gk_status make_meta(struct gk_db *db, struct gk_err *err)
+{
+    struct gk_hash id = {0};
+    char text[GK_HASH_TEXT_SIZE];
+    gk_random_bytes(id.bytes, sizeof id.bytes);
+    gk_hash_hex(&id, text);
+    text[32] = '\0';
+    return db_run(db, err, "INSERT INTO meta(key,value) VALUES('store_id',?1),('next_token',1)",
+                  "s", text);
+}
+
+/* An older copy than the one that gave out tokens: what it believes to be out is not, and what it
+ * would give next was given before. Tokens go on where no epoch before could get to: two restores
+ * lie GK_DB_EPOCH_JUMP epochs apart, so 2^44 tokens. */
+static enum gk_status leave_behind(struct gk_db *db, int64_t epoch, struct gk_err *err)
+{
+    enum gk_status status = db_run(db, err, "DELETE FROM leases", "");
+    if (status == GK_OK) {
+        status = db_run(db, err, "UPDATE meta SET value=max(value,?1) WHERE key='next_token'", "i",
+                        epoch << 24);
+    }
+    db->pending.tokens_known = false; /* read anew */
+    return status;
+}
+
+enum gk_status gk_db_start_at(struct gk_db *db, const struct gk_db_past *past, int64_t *epoch_out,
+                              bool *jumped_out, struct gk_err *err)
 {
     int64_t epoch = 0;
     enum gk_status status = db_int(db, err, &epoch, "SELECT value FROM meta WHERE key='epoch'", "");
     if (status == GK_NOT_FOUND) {
-        struct gk_hash id = {0};
-        char text[GK_HASH_TEXT_SIZE];
-        gk_random_bytes(id.bytes, sizeof id.bytes);
-        gk_hash_hex(&id, text);
-        text[32] = '\0';
-        status = db_run(db, err, "INSERT INTO meta(key,value) VALUES('store_id',?1)", "s", text);
-        if (status == GK_OK) {
-            status = db_run(db, err, "INSERT INTO meta(key,value) VALUES('next_token',1)", "");
-        }
+        status = make_meta(db, err);
+    }
+    bool jump = past->restored || past->epoch > epoch;
+    epoch = past->epoch > epoch ? past->epoch : epoch;
+    epoch += jump ? GK_DB_EPOCH_JUMP : 1;
+    if (status == GK_OK && jump) {
+        status = leave_behind(db, epoch, err);
     }
     if (status == GK_OK) {
         status = db_run(db, err,
                         "INSERT INTO meta(key,value) VALUES('epoch',?1) "
                         "ON CONFLICT(key) DO UPDATE SET value=?1",
-                        "i", epoch + 1);
+                        "i", epoch);
+    }
+    if (status == GK_OK && jump) {
+        char outcome[64];
+        (void)snprintf(outcome, sizeof outcome, "epoch %" PRId64, epoch);
+        struct gk_db_audit line = {.who = "gktuned",
+                                   .what = "restore",
+                                   .target = "store",
+                                   .reason = past->restored ? "db restore"
+                                                            : "the store is older than its folder",
+                                   .outcome = outcome};
+        status = gk_db_audit_add(db, past->wall_ms, &line, err);
     }
     if (status == GK_OK) {
         status = gk_db_commit(db, err);
     }
     if (status == GK_OK) {
-        *epoch_out = epoch + 1;
+        *epoch_out = epoch;
+        *jumped_out = jump;
     }
     return status;
+}
+
+enum gk_status gk_db_start(struct gk_db *db, int64_t *epoch_out, struct gk_err *err)
+{
+    struct gk_db_past none = {0};
+    bool jumped;
+    return gk_db_start_at(db, &none, epoch_out, &jumped, err);
 }
 
 enum gk_status gk_db_meta(struct gk_db *db, struct gk_json **meta_out, struct gk_err *err)

@@ -140,12 +140,13 @@ enum gk_status gk_db_list_workers(struct gk_db *db, int64_t cursor, struct gk_js
                                   struct gk_err *err)
 {
     struct gk_json *rows = NULL, *devices = NULL;
-    enum gk_status status =
-        db_rows(db, err, &rows,
-                "SELECT worker,host,pid,build,cores,state,first_seen_ms,last_seen_ms,job,"
-                "(SELECT count(*) FROM leases l WHERE l.worker=w.worker) AS leases FROM workers w"
-                " WHERE worker>?1 ORDER BY worker LIMIT 501",
-                "i", cursor);
+    enum gk_status status = db_rows(
+        db, err, &rows,
+        "SELECT "
+        "worker,drain_ms,drain_reason,host,pid,build,cores,state,first_seen_ms,last_seen_ms,job,"
+        "(SELECT count(*) FROM leases l WHERE l.worker=w.worker) AS leases FROM workers w"
+        " WHERE worker>?1 ORDER BY worker LIMIT 501",
+        "i", cursor);
     for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
         struct gk_json *row = (struct gk_json *)(uintptr_t)gk_json_at(rows, i); /* ours, not lent */
         status = db_rows(

@@ -136,7 +136,11 @@ static struct gk_json *lean_trial(const struct gk_json *row)
         "token",   "leased_ms", "created_ms", "environment", "config_id", "input_set", "stage",
         "failure", "message",   "code_id",    "time_ns",     "cost_ns",   "row_hash"};
     struct gk_json *lean = copy_without(row, names, GK_ARRAY_COUNT(names)), *whole = NULL;
-    bool ok = lean && (whole = gk_json_copy(lean)) && derive_trial(whole), odd = false;
+    bool ok = lean != NULL, odd = false;
+    if (ok && strcmp(gk_json_get_string(row, "state", ""), "leased") == 0) {
+        ok = gk_json_set_string(lean, "state", "proposed"); /* its token stays behind */
+    }
+    ok = ok && (whole = gk_json_copy(lean)) && derive_trial(whole);
     for (size_t i = 2; ok && i < GK_ARRAY_COUNT(names); i++) {
         if ((i == 2 && gk_json_get(row, "recorded_ms")) ||
             (i == 3 && gk_json_get(row, "conditions"))) {
@@ -204,60 +208,146 @@ static enum gk_status put_part(sqlite3 *target, const char *name, const void *by
                                        "backup: %s", sqlite3_errmsg(target));
 }
 
-/* Rows [from, ...) of one table as a part; *count_out 0: there were none. */
-static enum gk_status pack_rows(struct gk_db *db, sqlite3 *target, size_t table, int64_t *from,
-                                size_t *count_out, struct gk_err *err)
+/* Packing in steps: rows of the copy go into parts, then what was packed is deleted, then the file
+ * shrinks. */
+struct db_pack {
+    struct gk_db *copy;
+    size_t table, row_count; /* rows in `text` */
+    int64_t from;            /* key of the last row taken */
+    int64_t job;             /* whose log was shortened last */
+    size_t emptied;          /* statements of EMPTY that ran */
+    struct gk_buf text;
+    bool packed, shortened;
+};
+
+#define STEP_ROWS 100 /* of a part: some 20 ms */
+
+enum gk_status db_pack_begin(struct gk_db *copy, struct db_pack **pack_out, struct gk_err *err)
 {
-    struct gk_json *rows = NULL;
-    struct gk_buf text = {0};
-    enum gk_status status =
-        db_rows(db, err, &rows, tables[table].select, "ii", *from, (int64_t)PART_ROWS);
-    size_t count = status == GK_OK ? gk_json_count(rows) : 0;
-    gk_buf_putc(&text, '[');
-    for (size_t i = 0; status == GK_OK && i < count; i++) {
-        const struct gk_json *row = gk_json_at(rows, i);
-        struct gk_json *lean = lean_row(table, row);
-        *from = gk_json_get_int(row, keys[table], *from);
-        gk_buf_puts(&text, i ? ",\n" : "");
-        status = lean ? gk_json_canonical(lean, &text, err)
-                      : gk_fail(err, GK_NOMEM, "out of memory for a backup");
-        gk_json_free(lean);
+    struct db_pack *pack = calloc(1, sizeof *pack);
+    if (!pack) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a backup");
     }
-    gk_buf_putc(&text, ']');
+    pack->copy = copy;
+    pack->from = INT64_MIN;
+    if (sqlite3_exec(copy->handle, PACKED, NULL, NULL, NULL) != SQLITE_OK) {
+        free(pack);
+        return gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(copy->handle));
+    }
+    *pack_out = pack;
+    return GK_OK;
+}
+
+void db_pack_end(struct db_pack *pack)
+{
+    if (pack) {
+        gk_buf_fini(&pack->text);
+        free(pack);
+    }
+}
+
+static enum gk_status end_part(struct db_pack *pack, struct gk_err *err)
+{
+    gk_buf_putc(&pack->text, ']');
+    enum gk_status status = gk_buf_status(&pack->text, err);
     if (status == GK_OK) {
-        status = gk_buf_status(&text, err);
+        status = put_part(pack->copy->handle, tables[pack->table].name, gk_buf_text(&pack->text),
+                          pack->text.size, err);
     }
-    if (status == GK_OK && count > 0) {
-        status = put_part(target, tables[table].name, gk_buf_text(&text), text.size, err);
-    }
-    gk_buf_fini(&text);
-    gk_json_free(rows);
-    *count_out = count;
+    gk_buf_reset(&pack->text);
+    pack->row_count = 0;
     return status;
 }
 
-enum gk_status db_pack(struct gk_db *db, sqlite3 *target, struct gk_err *err)
+/* Some rows of the table at hand, as text; a part is written when it is full or the table ends. */
+static enum gk_status pack_rows(struct db_pack *pack, struct gk_err *err)
 {
-    static const char empty[] =
-        "BEGIN; DELETE FROM environments WHERE environment NOT IN"
-        " (SELECT environment FROM picks WHERE environment IS NOT NULL); DELETE FROM samples; "
-        "DELETE FROM passes; DELETE FROM picks; DELETE FROM trials;"
-        "DELETE FROM tasks; DELETE FROM events WHERE kind IN ('asked','recorded','pass');" PACKED;
-    enum gk_status status = GK_OK;
-    if (sqlite3_exec(target, empty, NULL, NULL, NULL) != SQLITE_OK) {
-        status = gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(target));
+    struct gk_json *rows = NULL;
+    size_t table = pack->table;
+    enum gk_status status =
+        db_rows(pack->copy, err, &rows, tables[table].select, "ii", pack->from, (int64_t)STEP_ROWS);
+    size_t count = status == GK_OK ? gk_json_count(rows) : 0;
+    for (size_t i = 0; status == GK_OK && i < count; i++) {
+        const struct gk_json *row = gk_json_at(rows, i);
+        struct gk_json *lean = lean_row(table, row);
+        pack->from = gk_json_get_int(row, keys[table], pack->from);
+        gk_buf_puts(&pack->text, pack->row_count++ ? ",\n" : "[");
+        status = lean ? gk_json_canonical(lean, &pack->text, err)
+                      : gk_fail(err, GK_NOMEM, "out of memory for a backup");
+        gk_json_free(lean);
     }
-    for (size_t table = 0; status == GK_OK && table < GK_ARRAY_COUNT(tables); table++) {
-        int64_t from = INT64_MIN;
-        size_t count = 1;
-        while (status == GK_OK && count > 0) {
-            status = pack_rows(db, target, table, &from, &count, err);
-        }
+    gk_json_free(rows);
+    bool ends = count < STEP_ROWS;
+    if (status == GK_OK && pack->row_count > 0 && (ends || pack->row_count >= PART_ROWS)) {
+        status = end_part(pack, err);
     }
-    if (status == GK_OK && sqlite3_exec(target, "COMMIT; VACUUM", NULL, NULL, NULL) != SQLITE_OK) {
-        status = gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(target));
+    if (status == GK_OK && ends) {
+        pack->from = INT64_MIN;
+        pack->packed = ++pack->table == GK_ARRAY_COUNT(tables);
     }
     return status;
+}
+
+/* Lines of the log that nobody reads of an ended job, job by job: there are many. */
+static enum gk_status shorten_log(struct db_pack *pack, struct gk_err *err)
+{
+    enum gk_status status =
+        db_int(pack->copy, err, &pack->job,
+               "SELECT job FROM jobs WHERE job>?1 ORDER BY job LIMIT 1", "i", pack->job);
+    if (status == GK_NOT_FOUND) {
+        pack->shortened = true;
+        return GK_OK;
+    }
+    if (status != GK_OK) {
+        return status;
+    }
+    status = db_run(pack->copy, err,
+                    "DELETE FROM events WHERE job=?1 AND kind IN ('asked','recorded','pass')", "i",
+                    pack->job);
+    return status == GK_OK ? gk_db_commit(pack->copy, err) : status;
+}
+
+enum gk_status db_pack_step(struct db_pack *pack, bool *done_out, struct gk_err *err)
+{
+    /* Whole tables: SQLite frees their pages without looking at rows. */
+    static const char *const empty[] = {
+        "DELETE FROM samples",
+        "DELETE FROM passes",
+        "DELETE FROM leases",
+        "DELETE FROM environments WHERE environment NOT IN"
+        " (SELECT environment FROM picks WHERE environment IS NOT NULL)",
+        "DELETE FROM picks",
+        "DELETE FROM trials",
+        "DELETE FROM tasks",
+        "VACUUM",
+    };
+    *done_out = false;
+    if (!pack->packed) {
+        return pack_rows(pack, err);
+    }
+    if (!pack->shortened) {
+        return shorten_log(pack, err);
+    }
+    for (uint32_t i = 0; i < pack->copy->statement_count; i++) {
+        (void)sqlite3_reset(pack->copy->statements[i].statement); /* none may hold a table */
+    }
+    if (sqlite3_exec(pack->copy->handle, empty[pack->emptied], NULL, NULL, NULL) != SQLITE_OK) {
+        return gk_fail(err, GK_IO, "backup: %s", sqlite3_errmsg(pack->copy->handle));
+    }
+    *done_out = ++pack->emptied == GK_ARRAY_COUNT(empty);
+    return GK_OK;
+}
+
+enum gk_status db_pack_file(struct gk_db *copy, const void *bytes, size_t size, struct gk_err *err)
+{
+    if (size > PART_BYTES_MAX) {
+        return gk_fail(err, GK_LIMIT, "backup: a file of %zu bytes; allowed: %u", size,
+                       PART_BYTES_MAX);
+    }
+    if (sqlite3_exec(copy->handle, PACKED, NULL, NULL, NULL) != SQLITE_OK) {
+        return gk_fail(err, GK_IO, "backup %s: %s", copy->path, sqlite3_errmsg(copy->handle));
+    }
+    return put_part(copy->handle, FILE_PART, bytes, size, err);
 }
 
 /* ------------------------------------------------------------------ unpacking */
@@ -412,28 +502,6 @@ enum gk_status gk_db_files_needed(struct gk_db *db, struct gk_json **rows_out, s
                    " json_each(b.files) f WHERE b.id IN (SELECT bundle FROM picks UNION"
                    " SELECT bundle FROM jobs WHERE ended_ms IS NULL) ORDER BY hash",
                    "");
-}
-
-enum gk_status gk_db_backup_file(const char *path, const void *bytes, size_t size,
-                                 struct gk_err *err)
-{
-    sqlite3 *target = NULL;
-    enum gk_status status = GK_OK;
-    if (size > PART_BYTES_MAX) {
-        return gk_fail(err, GK_LIMIT, "backup: a file of %zu bytes; allowed: %u", size,
-                       PART_BYTES_MAX);
-    }
-    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) !=
-            SQLITE_OK ||
-        sqlite3_exec(target, PACKED, NULL, NULL, NULL) != SQLITE_OK) {
-        status = gk_fail(err, GK_IO, "backup %s: %s", path,
-                         target ? sqlite3_errmsg(target) : "out of memory");
-    }
-    if (status == GK_OK) {
-        status = put_part(target, FILE_PART, bytes, size, err);
-    }
-    (void)sqlite3_close(target); /* no statement is open */
-    return status;
 }
 
 enum gk_status gk_db_files_out(struct gk_db *db,

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "db/db_internal.h"
@@ -100,6 +101,49 @@ static const char VERSION_3[] =
 /* What a reader of a pick's time has to know. */
 static const char VERSION_4[] = "ALTER TABLE picks ADD COLUMN marks JSON;";
 
+/* What operators do: the audit trail, devices that get no lease, workers that are being emptied,
+ * dead letters, and configs that were let off what they did before. Trials that were parked, and
+ * configs that killed twice, under an older schema are dead letters from now on. What
+ * is out is what leases say: no trial is `leased` any more. */
+#define OPERATORS_5                                                                                \
+    "CREATE TABLE audit(line INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, who TEXT NOT NULL,"      \
+    " what TEXT NOT NULL, target TEXT NOT NULL, reason TEXT NOT NULL, outcome TEXT NOT NULL,"      \
+    " hash TEXT NOT NULL);"                                                                        \
+    "CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN"                                  \
+    " SELECT RAISE(ABORT, 'the audit trail is only added to'); END;"                               \
+    "CREATE TRIGGER audit_undeleted BEFORE DELETE ON audit BEGIN"                                  \
+    " SELECT RAISE(ABORT, 'the audit trail is only added to'); END;"                               \
+    "CREATE TABLE fences(device TEXT PRIMARY KEY, since_ms INTEGER NOT NULL, origin TEXT NOT "     \
+    "NULL,"                                                                                        \
+    " cause TEXT NOT NULL, who TEXT NOT NULL) WITHOUT ROWID;"                                      \
+    "ALTER TABLE workers ADD COLUMN drain_ms INTEGER;"                                             \
+    "ALTER TABLE workers ADD COLUMN drain_reason TEXT;"                                            \
+    "ALTER TABLE leases ADD COLUMN device_key TEXT;"                                               \
+    "CREATE TABLE dead(dead INTEGER PRIMARY KEY, kind TEXT NOT NULL, job INTEGER NOT NULL,"        \
+    " task INTEGER NOT NULL, trial INTEGER NOT NULL, template TEXT NOT NULL, config TEXT NOT "     \
+    "NULL,"                                                                                        \
+    " config_id TEXT NOT NULL, arch TEXT NOT NULL, attempts INTEGER NOT NULL, cause TEXT NOT "     \
+    "NULL,"                                                                                        \
+    " state TEXT NOT NULL, at_ms INTEGER NOT NULL, settled_ms INTEGER);"                           \
+    "CREATE UNIQUE INDEX dead_trial ON dead(trial) WHERE kind='parked' AND state='dead';"          \
+    "CREATE UNIQUE INDEX dead_config ON dead(config_id, arch) WHERE kind='quarantined' AND"        \
+    " state='dead';"                                                                               \
+    "CREATE TABLE pardons(config_id TEXT NOT NULL, arch TEXT NOT NULL, trial INTEGER NOT NULL,"    \
+    " PRIMARY KEY(config_id, arch)) WITHOUT ROWID;"                                                \
+    "UPDATE trials SET state='proposed', token=NULL WHERE state='leased';"                         \
+    "INSERT INTO dead(kind,job,task,trial,template,config,config_id,arch,attempts,cause,state,"    \
+    "at_ms)"                                                                                       \
+    " SELECT 'parked',r.job,r.task,r.trial,r.template,r.config,r.config_id,k.arch,r.attempt,"      \
+    "coalesce(r.message,''),'dead',coalesce(r.recorded_ms,r.created_ms)"                           \
+    " FROM trials r JOIN tasks k ON k.task=r.task"                                                 \
+    " WHERE r.state='parked' AND r.failure='infrastructure';"                                      \
+    "INSERT INTO dead(kind,job,task,trial,template,config,config_id,arch,attempts,cause,state,"    \
+    "at_ms)"                                                                                       \
+    " SELECT 'quarantined',r.job,r.task,max(r.trial),r.template,r.config,r.config_id,k.arch,"      \
+    "r.attempt,coalesce(r.message,''),'dead',coalesce(r.recorded_ms,r.created_ms)"                 \
+    " FROM trials r JOIN tasks k ON k.task=r.task WHERE r.failure IN ('crash','timeout')"          \
+    " AND r.reused IS NULL GROUP BY r.config_id, k.arch HAVING count(*)>=2;"
+
 /* Whose key submitted a job, and whose a worker is; NULL: from before there were keys, or the local
  * socket. Suites: which night a job belongs to, when its time is over, why a problem of it was not
  * run. The scheduler's job that a worker runs in. */
@@ -119,7 +163,8 @@ static const char VERSION_5[] = "ALTER TABLE jobs ADD COLUMN key TEXT;"
                                 " WHERE failure IN ('crash','timeout');"
                                 "CREATE INDEX tasks_problem ON tasks(problem, arch, gpu);"
                                 "CREATE TABLE submits(submit_id TEXT PRIMARY KEY, job INTEGER NOT "
-                                "NULL REFERENCES jobs(job)) WITHOUT ROWID;";
+                                "NULL REFERENCES jobs(job)) WITHOUT ROWID;"
+                                OPERATORS_5;
 
 static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
@@ -144,6 +189,26 @@ int64_t gk_db_schema(struct gk_db *db)
 {
     int64_t version = 0;
     return pragma_int(db, "PRAGMA user_version", &version, NULL) == GK_OK ? version : 0;
+}
+
+/* What the older gktune can still open, should the newer one not be wanted. A migration that was
+ * cut off has left the same copy. */
+static enum gk_status keep_old(struct gk_db *db, int64_t version, struct gk_err *err)
+{
+    if (strcmp(db->path, ":memory:") == 0) {
+        return GK_OK;
+    }
+    int64_t epoch = 0;
+    enum gk_status status = db_int(db, err, &epoch, "SELECT value FROM meta WHERE key='epoch'", "");
+    if (status != GK_OK && status != GK_NOT_FOUND) { /* one that was never started has none */
+        return status;
+    }
+    char *path = gk_asprintf("%s.schema%" PRId64 "-epoch%" PRId64, db->path, version, epoch);
+    status = path ? gk_db_backup(db, path, false, err)
+                  : gk_fail(err, GK_NOMEM, "out of memory for a backup");
+    free(path);
+    return status == GK_OK || status == GK_EXISTS ? GK_OK
+                                                  : gk_fail_in(err, status, "before the migration");
 }
 
 enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err)
@@ -185,7 +250,10 @@ enum gk_status db_migrate(struct gk_db *db, bool may_migrate, struct gk_err *err
                        db->path, version, DB_SCHEMA_VERSION);
     }
     char pragma[96];
-    status = db_begin(db, err);
+    status = version > 0 ? keep_old(db, version, err) : GK_OK;
+    if (status == GK_OK) {
+        status = db_begin(db, err);
+    }
     for (int64_t step = version; status == GK_OK && step < DB_SCHEMA_VERSION; step++) {
         status = db_exec(db, STEPS[step], err);
     }

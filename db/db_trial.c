@@ -12,7 +12,7 @@ static const char TRIAL_COLUMNS[] = "job task seq batch template template_hash c
                                     "environment row_hash created_ms leased_ms "
                                     "recorded_ms";
 static const char LEASE_COLUMNS[] =
-    "token kind job task trial worker device attempt epoch started granted_ms";
+    "token kind job task trial worker device attempt epoch started granted_ms device_key";
 
 enum gk_status gk_db_trial_insert(struct gk_db *db, const struct gk_json *trial, int64_t *trial_out,
                                   struct gk_err *err)
@@ -241,7 +241,9 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
         " CROSS JOIN jobs j ON j.job=k.job WHERE k.problem=?2 AND k.arch=?3 AND k.gpu=?4"
         " AND k.nvrtc=?6 AND j.policy=?5 AND r.state='recorded' AND r.record IS NOT NULL"
         " AND r.failure NOT IN ('infrastructure','quarantined','reference_failed')"
-        " AND r.reused IS NULL ORDER BY r.trial LIMIT 1",
+        " AND r.reused IS NULL AND NOT (r.failure IN ('crash','timeout') AND EXISTS(SELECT 1 FROM"
+        " pardons p WHERE p.config_id=r.config_id AND p.arch=k.arch AND p.trial>=r.trial))"
+        " ORDER BY r.trial LIMIT 1",
         "sissss", config_id, problem, arch, gpu, policy, nvrtc);
     return status == GK_OK
                ? db_row(db, err, trial_out, "SELECT trial, record FROM trials WHERE trial=?1", "i",
@@ -249,13 +251,18 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
                : status;
 }
 
-enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, struct gk_err *err)
+enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, int64_t *count_out, struct gk_err *err)
 {
-    return db_run(db, err,
-                  "UPDATE trials SET state='proposed', attempt=0, stage=NULL, failure=NULL, "
-                  "message=NULL, record=NULL,"
-                  " row_hash=NULL WHERE task=?1 AND state='parked'",
-                  "i", task);
+    enum gk_status status =
+        db_int(db, err, count_out, "SELECT count(*) FROM trials WHERE task=?1 AND state='parked'",
+               "i", task);
+    return status == GK_OK && *count_out > 0
+               ? db_run(db, err,
+                        "UPDATE trials SET state='proposed', attempt=0, token=NULL, stage=NULL,"
+                        " failure=NULL, message=NULL, record=NULL, row_hash=NULL"
+                        " WHERE task=?1 AND state='parked'",
+                        "i", task)
+               : status;
 }
 
 enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,
@@ -264,7 +271,8 @@ enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *
     return db_peek(db, err, count_out,
                    "SELECT count(*) FROM trials r JOIN tasks k ON k.task=r.task WHERE "
                    "r.config_id=?1 AND k.arch=?2"
-                   " AND r.failure IN ('crash','timeout') AND r.reused IS NULL",
+                   " AND r.failure IN ('crash','timeout') AND r.reused IS NULL AND r.trial>"
+                   "coalesce((SELECT p.trial FROM pardons p WHERE p.config_id=?1 AND p.arch=?2),0)",
                    "ss", config_id, arch);
 }
 
@@ -340,12 +348,13 @@ enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
 enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease,
                                struct gk_err *err)
 {
-    return db_run(db, err,
-                  "INSERT INTO leases(token,kind,job,task,trial,worker,device,attempt,epoch,started,"
-                  "granted_ms) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,0,?10)",
-                  "isiihiiiii", lease->token, lease->trial ? "trial" : "final", lease->job,
-                  lease->task, lease->trial, lease->worker, lease->device, lease->attempt,
-                  lease->epoch, lease->granted_ms);
+    return db_run(
+        db, err,
+        "INSERT INTO leases(token,kind,job,task,trial,worker,device,attempt,epoch,started,"
+        "granted_ms,device_key) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,0,?10,?11)",
+        "isiihiiiiis", lease->token, lease->trial ? "trial" : "final", lease->job, lease->task,
+        lease->trial, lease->worker, lease->device, lease->attempt, lease->epoch, lease->granted_ms,
+        lease->device_key);
 }
 
 enum gk_status gk_db_lease_started(struct gk_db *db, int64_t token, struct gk_err *err)

@@ -1,4 +1,5 @@
 gk_test(test_db LIBS gk_db)
+gk_test(test_db_operators SOURCES ${CMAKE_SOURCE_DIR}/tests/support/sample_trials.c LIBS gk_db m)
 gk_test(test_backup SOURCES ${CMAKE_SOURCE_DIR}/tests/support/sample_trials.c LIBS gk_db m)
 gk_test(test_core_path SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_suite SOURCES daemon_rig.c LIBS gk_daemon)
@@ -6,6 +7,7 @@ gk_test(test_sessions SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_roles SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_blobs LIBS gk_daemon_shell)
 gk_test(test_prior SOURCES daemon_rig.c LIBS gk_daemon TIMEOUT 120)
+gk_test(test_operators SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_measured SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_daemon_e2e LIBS gk_link gk_catalog TIMEOUT 180)
 add_dependencies(test_daemon_e2e gktuned gktune)
@@ -13,6 +15,10 @@ add_dependencies(test_daemon_e2e gktuned gktune)
 # Every message that the core and the scripted parties exchanged is what the schema says; wrong ones are refused.
 set_tests_properties(test_core_path PROPERTIES FIXTURES_SETUP written_messages)
 set_tests_properties(test_measured PROPERTIES FIXTURES_SETUP measured_messages)
+set_tests_properties(test_operators PROPERTIES FIXTURES_SETUP operator_messages)
+add_test(NAME schema_message_operators COMMAND ${gk_validate} --lines
+  ${CMAKE_SOURCE_DIR}/schemas/message.schema.json test_operators.jsonl)
+set_tests_properties(schema_message_operators PROPERTIES FIXTURES_REQUIRED operator_messages TIMEOUT 60 LABELS unit)
 add_test(NAME schema_message COMMAND ${gk_validate} --lines
   ${CMAKE_SOURCE_DIR}/schemas/message.schema.json test_core_path.jsonl)
 add_test(NAME schema_message_measured COMMAND ${gk_validate} --lines

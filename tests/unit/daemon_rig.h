@@ -29,6 +29,7 @@ struct rig_worker {
 
 struct rig {
     const char *store; /* ":memory:" or a file */
+    bool no_care;      /* what goes on beside serving stands still */
     struct gk_db *db;
     struct gk_catalog *catalog;
     struct gk_json *bundle;

@@ -1,4 +1,5 @@
 /* The store: what goes in comes out, what is damaged is seen, what is old is migrated. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,17 +31,14 @@ static int make_folder(void **state)
 static int drop_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a.db", "b.db", "c.db", "old.db", "text.db"};
-    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
-        for (int k = 0; k < 3; k++) {
-            char *path = gk_asprintf("%s/%s%s", folder, names[i],
-                                     k == 0   ? ""
-                                     : k == 1 ? "-wal"
-                                              : "-journal");
-            (void)unlink(path); /* most do not exist */
-            free(path);
-        }
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        char *path = path_of(entry->d_name);
+        (void)unlink(path); /* not "." and ".." */
+        free(path);
     }
+    (void)closedir(dir);
     return rmdir(folder);
 }
 
@@ -324,6 +322,24 @@ static void test_backup_restore_prune(void **state)
     free(back);
 }
 
+/* Paths of the copies that a migration kept, pushed onto list. */
+static size_t copies_of(const char *name, struct gk_json *list)
+{
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    char *begin = gk_asprintf("%s.schema", name);
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (strncmp(entry->d_name, begin, strlen(begin)) == 0 && !strstr(entry->d_name, "-wal")) {
+            char *path = path_of(entry->d_name);
+            assert_true(gk_json_push(list, gk_json_new_string(path)));
+            free(path);
+        }
+    }
+    free(begin);
+    (void)closedir(dir);
+    return gk_json_count(list);
+}
+
 static void copy_file(const char *from, const char *to)
 {
     char *text = NULL;
@@ -336,26 +352,44 @@ static void copy_file(const char *from, const char *to)
     free(text);
 }
 
-/* A store that the first schema wrote: one finished job of three problems, with its picks. */
-static void test_old_store(void **state)
+/* Stores that older schemas wrote: of 1 to 3 a finished job of three problems with its picks; of 4
+ * one of two, and a paused job with a parked trial and a lease that is out. */
+static void test_old_stores(void **state)
 {
     (void)state;
-    char text[256];
-    struct gk_db *db = NULL;
-    struct gk_err err = {0};
-    char *path = path_of("old.db");
-    copy_file(GK_SOURCE_DIR "/tests/data/store/v1.db", path);
-    assert_int_equal(gk_db_open(path, false, &db, &err), GK_VERSION);
-    assert_non_null(strstr(err.text, "schema 1"));
-    db = open_store("old.db");
-    assert_int_equal(gk_db_schema(db), 5);
-    assert_true(check_ok(db, text, sizeof text));
-    struct gk_json *rows = NULL;
-    assert_int_equal(gk_db_list_picks(db, NULL, NULL, NULL, 0, 0, &rows, NULL), GK_OK);
-    assert_int_equal(gk_json_count(gk_json_get(rows, "rows")), 3);
-    gk_json_free(rows);
-    gk_db_close(db);
-    free(path);
+    for (int schema = 1; schema <= 4; schema++) {
+        char text[256], name[32];
+        struct gk_db *db = NULL;
+        struct gk_err err = {0};
+        struct gk_json *rows = NULL;
+        (void)snprintf(name, sizeof name, "old%d.db", schema);
+        char *path = path_of(name),
+             *from = gk_asprintf("%s/tests/data/store/v%d.db", GK_SOURCE_DIR, schema);
+        copy_file(from, path);
+        assert_int_equal(gk_db_open(path, false, &db, &err), GK_VERSION);
+        (void)snprintf(text, sizeof text, "schema %d", schema);
+        assert_non_null(strstr(err.text, text));
+        db = open_store(name);
+        assert_int_equal(gk_db_schema(db), 5);
+        if (!check_ok(db, text, sizeof text)) {
+            fail_msg("schema %d: %s", schema, text);
+        }
+        assert_int_equal(gk_db_list_picks(db, NULL, NULL, NULL, 0, 0, &rows, NULL), GK_OK);
+        assert_int_equal(gk_json_count(gk_json_get(rows, "rows")), schema < 4 ? 3 : 2);
+        gk_json_free(rows);
+        assert_int_equal(gk_db_list_dead(db, 0, false, &rows, NULL), GK_OK);
+        assert_int_equal(gk_json_count(gk_json_get(rows, "letters")), schema < 4 ? 0 : 1);
+        gk_json_free(rows);
+        gk_db_close(db);
+        /* What it was lies beside it, and is of the old schema still. */
+        struct gk_json *list = gk_json_new_array();
+        assert_int_equal(copies_of(name, list), 1);
+        assert_int_equal(gk_db_open(gk_json_string(gk_json_at(list, 0), ""), false, &db, &err),
+                         GK_VERSION);
+        gk_json_free(list);
+        free(path);
+        free(from);
+    }
 }
 
 static void test_foreign_files(void **state)
@@ -394,7 +428,7 @@ int main(void)
         cmocka_unit_test(test_second_opener_is_refused),
         cmocka_unit_test(test_check_sees_damage),
         cmocka_unit_test(test_backup_restore_prune),
-        cmocka_unit_test(test_old_store),
+        cmocka_unit_test(test_old_stores),
         cmocka_unit_test(test_foreign_files),
         cmocka_unit_test(test_unknown_columns_are_refused),
     };

@@ -53,6 +53,9 @@ static const struct {
     {"db", GK_ROLE_ADMIN},
     {"stop", GK_ROLE_ADMIN},
     {"keys", GK_ROLE_ADMIN},
+    {"drain", GK_ROLE_ADMIN},
+    {"audit", GK_ROLE_ADMIN},
+    {"dead", GK_ROLES_ALL}, /* to change one needs admin: test_operators */
 };
 
 static void test_verbs(void **state)
