@@ -350,7 +350,10 @@ static struct gk_json *done_body(struct gk_core *core, const struct job *job, ui
                        gk_json_set_string(item, "arch", gk_json_get_string(row, "arch", "")) &&
                        gk_json_set_string(
                            item, "reason",
-                           gk_json_get_string(row, "reason", "no reason is stored")));
+                           gk_json_get_string(row, "reason", "no reason is stored")) &&
+                       (!gk_json_get(row, "not_run") ||
+                        gk_json_set_string(item, "not_run",
+                                           gk_json_get_string(row, "not_run", ""))));
                 (void)gk_json_push(list, item); /* an event may lack a member */
             }
         }

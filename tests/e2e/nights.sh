@@ -28,10 +28,14 @@ suite() { # sizes of the problems
   printf '{"suite":"adds","sets":[{"name":"old","kernel":"add_some.kernel.json","shapes":"shapes.json","archs":["mock-sm_80"],"budget":8},
     {"name":"new","kernel":"add_some.kernel.json","shapes":"shapes.json","archs":["mock-sm_90a"],"budget":8}]}' >"$TMP/k/adds.suite.json"
 }
-: >"$TMP/daemon.out"
-"$BIN/gktuned" --state "$GKTUNE_STATE" >>"$TMP/daemon.out" 2>"$TMP/daemon.err" &
-children+=("$!")
-eventually 20 grep -q ready "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.err")"
+daemon() {
+  : >"$TMP/daemon.out"
+  "$BIN/gktuned" --state "$GKTUNE_STATE" >>"$TMP/daemon.out" 2>>"$TMP/daemon.err" &
+  daemon=$!
+  children+=("$daemon")
+  eventually 20 grep -q ready "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.err")"
+}
+daemon
 worker() { # arch
   "$BIN/gktune-worker" --connect "ipc://$GKTUNE_STATE/gktuned.sock" --device "mock:$1" --spool "$TMP/spool.$1" >"$TMP/worker.$1" 2>&1 &
   pid=$!
@@ -78,7 +82,15 @@ sed -i 's/^\(extern "C"\)/static const int another_night = 2;\n\1/' "$TMP/k/add_
 grep -q another_night "$TMP/k/add_some.cu" || printf '\n#define ANOTHER_NIGHT 2\n' >>"$TMP/k/add_some.cu"
 script "n == 1024 && BLOCK == 256|ok|1500.0" "n == 2048 && BLOCK == 64|ok|700.0" "n == 8192 && BLOCK == 256|wrong|1.0" "${usual[@]}"
 suite 1024 2048 4096 8192 32768
-(cd "$TMP/out" && "$nightly" --suite "$TMP/k/adds.suite.json" --until 10s --dir nights) >"$TMP/two.out" 2>"$TMP/two.err"
+(cd "$TMP/out" && "$nightly" --suite "$TMP/k/adds.suite.json" --until 20s --dir nights) >"$TMP/two.out" 2>"$TMP/two.err" &
+night=$!
+children+=("$night")
+# In the middle of it the daemon dies and is started again: the night goes on.
+begun() { "$BIN/gktune" jobs --all --connect "ipc://$GKTUNE_STATE/gktuned.sock" 2>/dev/null | grep -q '^ *4 '; }
+eventually 20 begun || bad "the second night did not begin: $(cat "$TMP/two.err")"
+kill -9 "$daemon"
+daemon
+wait "$night"
 rc=$?
 [ $rc = 1 ] || bad "the second night ended with $rc: $(cat "$TMP/two.err")"
 second=$TMP/out/nights/adds/latest
@@ -96,6 +108,8 @@ says '^\| SAME \| add \| n=16384 \| mock-sm_80 \|.*not measured again'
 says '^\| NOT-RUN \| add \| n=1024 \| mock-sm_90a \|.*no worker: none with a device of this arch was there in time'
 says '^\| NOT-RUN \| add \| n=32768 \| mock-sm_90a \| - \|'
 says '^\| job \| job 3: '
+metrics=$TMP/out/nights/adds/metrics.prom
+grep -q 'gktune_night_rows{suite="adds",slot="night",verdict="NOT-RUN"} 5' "$metrics" && grep -Eq 'last_success_timestamp_seconds.* [0-9]+$' "$metrics" || bad "metrics: $(cat "$metrics")"
 python3 - "$second/report.json" <<'PY' || bad "the report as JSON"
 import json, sys
 report = json.load(open(sys.argv[1]))

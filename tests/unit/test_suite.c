@@ -177,6 +177,9 @@ static void test_if_changed(void **state)
     assert_string_equal(
         send_night(&rig, "s", "n5", set_of(&rig, "n5", "a", "sm_90a", THREE, 0, true), NULL), "OK");
     assert_int_equal(member(&rig, 0, "unchanged"), 3);
+    assert_int_equal(rig_count(&rig, "best", "rows", 1), 2); /* picks say the driver they had */
+    assert_string_equal(
+        gk_json_get_string(gk_json_at(gk_json_get(rig.reply, "rows"), 0), "driver", ""), "600.1");
     rig.wall_ms += UINT64_C(31) * 86400000;
     assert_string_equal(
         send_night(&rig, "s", "n6", set_of(&rig, "n6", "a", "sm_90a", THREE, 0, true), NULL), "OK");
@@ -235,6 +238,40 @@ static void test_until(void **state)
     rig_close(&rig);
 }
 
+/* Its only device is taken out: no worker is missing, and nobody may run there. */
+static void test_fenced(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 2);
+    uint64_t until_ms = rig.wall_ms + 30000;
+    assert_string_equal(
+        send_night(&rig, "s", "n1", set_of(&rig, "n1", "a", "sm_90a", TWO, until_ms, false), NULL),
+        "OK");
+    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
+    assert_true(gk_json_set_int(body, "device", 0) && gk_json_set_string(body, "state", "fenced") &&
+                gk_json_set_string(body, "cause", "Xid 79"));
+    rig_send(&rig, worker, GK_MSG_DEVICE_EVENT, 0, body);
+    while (worker->lease_count > 0) {
+        assert_true(
+            gk_json_push(tokens, gk_json_new_int(gk_json_get_int(worker->leases[0], "token", 0))));
+        rig_forget(worker, 0);
+    }
+    body = gk_json_new_object();
+    assert_true(gk_json_set(body, "tokens", tokens) &&
+                gk_json_set_string(body, "reason", "fenced"));
+    rig_send(&rig, worker, GK_MSG_RELEASE, 0, body);
+    for (int i = 0; i < 32; i++) {
+        rig_send(&rig, worker, GK_MSG_PING, 0, gk_json_new_object());
+        rig_advance(&rig, 1000);
+    }
+    assert_string_equal(rig_job_state(&rig, 1), "failed");
+    assert_string_equal(gk_json_get_string(task_of(&rig, 1, "sm_90a"), "not_run", ""), "fenced");
+    rig_close(&rig);
+}
+
 /* The worker is there and slow: what was not begun is out of time, what has records is judged. */
 static void test_out_of_time(void **state)
 {
@@ -267,7 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_night_at_a_time), cmocka_unit_test(test_all_errors_at_once),
         cmocka_unit_test(test_if_changed),          cmocka_unit_test(test_until),
-        cmocka_unit_test(test_out_of_time),
+        cmocka_unit_test(test_out_of_time),         cmocka_unit_test(test_fenced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
