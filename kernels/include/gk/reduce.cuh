@@ -8,7 +8,10 @@ namespace gk
 {
 
 struct SumOp {
-    static constexpr float kNeutral = 0.0f;
+    static GK_DEVICE float neutral()
+    {
+        return 0.0f;
+    }
     static GK_DEVICE float apply(float a, float b)
     {
         return a + b;
@@ -17,7 +20,10 @@ struct SumOp {
 
 // NaN loses against a number, as in fmaxf.
 struct MaxOp {
-    static constexpr float kNeutral = -__builtin_huge_valf();
+    static GK_DEVICE float neutral()
+    {
+        return __uint_as_float(0xff800000u); // minus infinity
+    }
     static GK_DEVICE float apply(float a, float b)
     {
         return fmaxf(a, b);
@@ -50,7 +56,7 @@ GK_DEVICE float block_reduce(float value, float (&scratch)[kBlockWarpsMax])
         scratch[threadIdx.x / kWarpSize] = value;
     }
     __syncthreads();
-    float result = lane_index() < kWarps ? scratch[lane_index()] : Op::kNeutral;
+    float result = lane_index() < kWarps ? scratch[lane_index()] : Op::neutral();
     return warp_reduce<Op>(result);
 }
 

@@ -1,0 +1,224 @@
+// Rows of a matrix that stream through a GPU: pieces of 2 to 16 bytes a thread, loads and stores
+// with a choice of how the caches shall treat them, and sums over the threads that share a row.
+#pragma once
+
+#include <gk/reduce.cuh>
+#include <gk/types.cuh>
+
+namespace gk
+{
+
+// How caches treat loads. In the order of the parameters LOAD and REUSE of the templates.
+//   kAll         L1 and L2 keep the lines as they see fit
+//   kL2          L2 alone: what is read once does not push anything out of L1
+//   kEvictFirst  not in L1, first to go from L2: leaves L2 to what is read again
+//   kEvictLast   last to go from both: for what every row reads
+enum class CacheUse : u32 { kAll, kL2, kEvictFirst, kEvictLast };
+
+// How caches treat stores: kKeep leaves the lines in L2 for a reader to come, kStream lets them go
+// first.
+enum class StoreUse : u32 { kKeep, kStream };
+
+namespace ptx
+{
+
+// PTX ISA, createpolicy and ld: eviction priorities of L2 come by a policy, those of L1 by a
+// qualifier.
+template <CacheUse use> GK_DEVICE u64 cache_policy()
+{
+    u64 policy = 0;
+    if constexpr (use == CacheUse::kEvictFirst) {
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    } else if constexpr (use == CacheUse::kEvictLast) {
+        asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    }
+    return policy;
+}
+
+// The four uses of one form of load. HINT names the operand that holds the policy.
+#define GK_LOAD_OF(use, type, outputs, address, hint, ...)                                         \
+    if constexpr (use == CacheUse::kAll) {                                                         \
+        asm volatile("ld.global.ca" type " " outputs ", " address ";" __VA_ARGS__);                \
+    } else if constexpr (use == CacheUse::kL2) {                                                   \
+        asm volatile("ld.global.cg" type " " outputs ", " address ";" __VA_ARGS__);                \
+    } else if constexpr (use == CacheUse::kEvictFirst) {                                           \
+        asm volatile("ld.global.L1::no_allocate.L2::cache_hint" type " " outputs ", " address      \
+                     ", " hint ";" __VA_ARGS__);                                                   \
+    } else {                                                                                       \
+        asm volatile("ld.global.L1::evict_last.L2::cache_hint" type " " outputs ", " address       \
+                     ", " hint ";" __VA_ARGS__);                                                   \
+    }
+
+template <CacheUse use> GK_DEVICE void load(u32 (&w)[4], const void *from, u64 policy)
+{
+    GK_LOAD_OF(use, ".v4.b32", "{%0, %1, %2, %3}", "[%4]", "%5",
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+               : "l"(from), "l"(policy)
+               : "memory")
+}
+
+template <CacheUse use> GK_DEVICE void load(u32 (&w)[2], const void *from, u64 policy)
+{
+    GK_LOAD_OF(use, ".v2.b32", "{%0, %1}", "[%2]", "%3",
+               : "=r"(w[0]), "=r"(w[1])
+               : "l"(from), "l"(policy)
+               : "memory")
+}
+
+template <CacheUse use> GK_DEVICE void load(u32 (&w)[1], const void *from, u64 policy)
+{
+    GK_LOAD_OF(use, ".b32", "%0", "[%1]", "%2", : "=r"(w[0]) : "l"(from), "l"(policy) : "memory")
+}
+
+template <CacheUse use> GK_DEVICE u16 load_u16(const void *from, u64 policy)
+{
+    u16 v;
+    GK_LOAD_OF(use, ".b16", "%0", "[%1]", "%2", : "=h"(v) : "l"(from), "l"(policy) : "memory")
+    return v;
+}
+
+#undef GK_LOAD_OF
+
+template <StoreUse use> GK_DEVICE void store(void *to, const u32 (&w)[4])
+{
+    if constexpr (use == StoreUse::kStream) {
+        st_global_v4_cs(to, make_uint4(w[0], w[1], w[2], w[3]));
+    } else {
+        st_global_v4(to, make_uint4(w[0], w[1], w[2], w[3]));
+    }
+}
+
+template <StoreUse use> GK_DEVICE void store(void *to, const u32 (&w)[2])
+{
+    if constexpr (use == StoreUse::kStream) {
+        asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};"
+                     :
+                     : "l"(to), "r"(w[0]), "r"(w[1])
+                     : "memory");
+    } else {
+        st_global_v2(to, w[0], w[1]);
+    }
+}
+
+template <StoreUse use> GK_DEVICE void store(void *to, const u32 (&w)[1])
+{
+    if constexpr (use == StoreUse::kStream) {
+        asm volatile("st.global.cs.b32 [%0], %1;" : : "l"(to), "r"(w[0]) : "memory");
+    } else {
+        st_global_u32(to, w[0]);
+    }
+}
+
+} // namespace ptx
+
+// kBytes of a row in one thread's hands, as floats. `at` counts elements and is a multiple of
+// kCount; `end` is the row's length: what lies behind it is not touched and reads as `beyond`.
+template <typename T, u32 kBytes> struct Piece {
+    static_assert(is_pow2(kBytes) && kBytes >= sizeof(T) && kBytes <= kChunkBytes,
+                  "a piece is one access of one thread");
+    static constexpr u32 kCount = kBytes / sizeof(T);
+    float v[kCount];
+
+    template <CacheUse use> GK_DEVICE void load(const T *row, i32 at, i32 end, u64 policy,
+                                                float beyond = 0.0f)
+    {
+        if (kCount > 1 && at + static_cast<i32>(kCount) <= end) {
+            load_whole<use>(row + at, policy);
+            return;
+        }
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+            v[i] = at + static_cast<i32>(i) < end ? load_one<use>(row + at + i, policy) : beyond;
+        }
+    }
+
+    template <StoreUse use> GK_DEVICE void store(T *row, i32 at, i32 end) const
+    {
+        if (kCount > 1 && at + static_cast<i32>(kCount) <= end) {
+            store_whole<use>(row + at);
+            return;
+        }
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+            if (at + static_cast<i32>(i) < end) {
+                row[at + i] = from_float<T>(v[i]);
+            }
+        }
+    }
+
+    // To the element type and back.
+    GK_DEVICE void round()
+    {
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+            v[i] = to_float(from_float<T>(v[i]));
+        }
+    }
+
+  private:
+    static constexpr u32 kWords = kBytes < 4 ? 1 : kBytes / 4;
+
+    template <CacheUse use> static GK_DEVICE float load_one(const T *from, u64 policy)
+    {
+        if constexpr (sizeof(T) == 2) {
+            return to_float(T{ptx::load_u16<use>(from, policy)});
+        } else {
+            u32 word[1];
+            ptx::load<use>(word, from, policy);
+            return __uint_as_float(word[0]);
+        }
+    }
+
+    template <CacheUse use> GK_DEVICE void load_whole(const T *from, u64 policy)
+    {
+        u32 words[kWords];
+        ptx::load<use>(words, from, policy);
+#pragma unroll
+        for (u32 w = 0; w < kWords; ++w) {
+            if constexpr (sizeof(T) == 2) {
+                unpack_pair<T>(words[w], v[2 * w], v[(2 * w + 1) % kCount]);
+            } else {
+                v[w] = __uint_as_float(words[w]);
+            }
+        }
+    }
+
+    template <StoreUse use> GK_DEVICE void store_whole(T *to) const
+    {
+        u32 words[kWords];
+#pragma unroll
+        for (u32 w = 0; w < kWords; ++w) {
+            if constexpr (sizeof(T) == 2) {
+                words[w] = pack_pair<T>(v[2 * w], v[(2 * w + 1) % kCount]);
+            } else {
+                words[w] = __float_as_uint(v[w]);
+            }
+        }
+        ptx::store<use>(to, words);
+    }
+};
+
+// Over groups of kGroup neighbouring threads of a block of kThreads; every thread gets its group's
+// result. Where a group is more than a warp the whole block must call it, in step. `scratch` holds
+// one value a warp; a caller that reduces again hands in another one, so that no barrier is needed
+// between the reads of one call and the writes of the next.
+template <typename Op, u32 kGroup, u32 kThreads>
+GK_DEVICE float group_reduce(float value, float (&scratch)[kBlockWarpsMax])
+{
+    static_assert(is_pow2(kGroup) && kThreads % kGroup == 0, "a block is whole groups");
+    if constexpr (kGroup <= kWarpSize) {
+        return warp_reduce<Op, kGroup>(value);
+    } else {
+        constexpr u32 kWarps = kGroup / kWarpSize;
+        const u32 first = threadIdx.x / kGroup * kWarps;
+        value = warp_reduce<Op>(value);
+        if (lane_index() == 0) {
+            scratch[threadIdx.x / kWarpSize] = value;
+        }
+        __syncthreads();
+        value = lane_index() < kWarps ? scratch[first + lane_index()] : Op::neutral();
+        return warp_reduce<Op>(value);
+    }
+}
+
+} // namespace gk

@@ -1,0 +1,29 @@
+// What silu_mul means: one element of out a thread, in double. Beside the value stands its magnitude,
+// what the roundings of any implementation in fp32 are measured against (op.json, tolerance).
+
+#include <gk/plain.cuh>
+
+#if GK_DTYPE_BF16
+typedef Bf16 Element;
+#elif GK_DTYPE_F16
+typedef F16 Element;
+#else
+typedef float Element;
+#endif
+
+extern "C" __global__ void gk_silu_mul_reference(const Element *packed, const Element *gate,
+                                              const Element *up, double *out, i64 rows, i64 cols,
+                                              i64 ld)
+{
+    const i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    const i64 row = index / cols, col = index % cols;
+    if (row >= rows) {
+        return;
+    }
+    const double g = number(packed ? packed[row * ld + col] : gate[row * ld + col]);
+    const double u = number(packed ? packed[row * ld + cols + col] : up[row * ld + col]);
+    const double activated = g / (1.0 + exponential(-g));
+    const double size = fabs(activated) * (1.0 + fabs(g));
+    out[2 * index] = activated * u;
+    out[2 * index + 1] = size * fabs(u);
+}

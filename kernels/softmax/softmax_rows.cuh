@@ -1,0 +1,171 @@
+// y = exp(scale * (x - max)) / sum of the same, for each row: one pass over memory where registers
+// hold the row.
+//
+// A row belongs to GROUP neighbouring threads; a block has THREADS / GROUP rows at a time and takes
+// one such set, or, with a grid smaller than the matrix, every gridDim.x-th. Piece p of thread t is
+// number p * GROUP + t of the row, so that neighbours read neighbours.
+//
+// PIECES > 0: the pieces stay in registers: maximum, then exponentials and their sum, then the
+// quotient. PIECES = 0: the row is too long for that. A first pass keeps a maximum and a sum of
+// exponentials below it, which is scaled down when the maximum grows; a second one reads x again.
+//
+// Exponentials are powers of two of arguments scaled by log2 e. Shared memory holds one float a warp
+// for each of the two reductions of a row: the barrier in one orders the reads of the other.
+
+#include <gk/activation.cuh>
+#include <gk/rows.cuh>
+
+using namespace gk;
+
+struct Config {
+    using T = GK_DTYPE;
+    using Out = GK_DTYPE_OUT;
+    static constexpr u32 kThreads = GK_THREADS;
+    static constexpr u32 kGroup = GK_GROUP;
+    static constexpr u32 kPieces = GK_PIECES;
+    static constexpr u32 kPieceBytes = GK_PIECE_BYTES;
+    static constexpr u32 kRows = kThreads / kGroup; // at a time
+    static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
+    static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
+};
+
+static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
+
+using RowPiece = Piece<Config::T, Config::kPieceBytes>;
+constexpr u32 kCount = RowPiece::kCount;
+constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces of one thread
+
+// y's piece for the same columns, in accesses no wider than those of x: its rows are aligned no
+// better.
+constexpr u32 kOutBytes = sizeof(Config::Out);
+using OutPiece =
+    Piece<Config::Out, max_of(kOutBytes, min_of(kCount * kOutBytes, Config::kPieceBytes))>;
+
+struct Row {
+    const Config::T *x;
+    Config::Out *y;
+    i32 cols;
+};
+
+struct Scratch {
+    float maxima[kBlockWarpsMax], sums[kBlockWarpsMax];
+};
+
+GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy)
+{
+    RowPiece piece;
+    piece.load<Config::kLoad>(row.x, at, row.cols, policy, MaxOp::neutral()); // e^-inf adds nothing
+    return piece;
+}
+
+GK_DEVICE float max_of_piece(const RowPiece &piece)
+{
+    float most = piece.v[0];
+#pragma unroll
+    for (u32 i = 1; i < kCount; ++i) {
+        most = fmaxf(most, piece.v[i]);
+    }
+    return most;
+}
+
+// Makes exponentials of the piece's elements; returns their sum.
+GK_DEVICE float exponentials(RowPiece &piece, float most, float scale_log2)
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+        piece.v[i] = ptx::exp2_approx((piece.v[i] - most) * scale_log2);
+        sum += piece.v[i];
+    }
+    return sum;
+}
+
+GK_DEVICE void write(const Row &row, const RowPiece &piece, i32 at, float factor)
+{
+#pragma unroll
+    for (u32 part = 0; part < kCount; part += OutPiece::kCount) {
+        OutPiece out;
+#pragma unroll
+        for (u32 i = 0; i < OutPiece::kCount; ++i) {
+            out.v[i] = piece.v[part + i] * factor;
+        }
+        out.store<Config::kStore>(row.y, at + static_cast<i32>(part), row.cols);
+    }
+}
+
+GK_DEVICE float row_max(float value, Scratch &scratch)
+{
+    return group_reduce<MaxOp, Config::kGroup, Config::kThreads>(value, scratch.maxima);
+}
+
+GK_DEVICE float row_sum(float value, Scratch &scratch)
+{
+    return group_reduce<SumOp, Config::kGroup, Config::kThreads>(value, scratch.sums);
+}
+
+// One row of each group. `first`: of the thread's columns.
+template <u32 kPieces>
+GK_DEVICE void softmax_row(const Row &row, i32 first, u64 policy, Scratch &scratch,
+                           float scale_log2)
+{
+    if constexpr (kPieces > 0) {
+        RowPiece piece[kPieces];
+        float most = MaxOp::neutral(), sum = 0.0f;
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) { // all loads are on their way before one is used
+            piece[p] = bring(row, first + static_cast<i32>(p) * kStride, policy);
+        }
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            most = fmaxf(most, max_of_piece(piece[p]));
+        }
+        most = row_max(most, scratch);
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            sum += exponentials(piece[p], most, scale_log2);
+        }
+        const float factor = 1.0f / row_sum(sum, scratch);
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            write(row, piece[p], first + static_cast<i32>(p) * kStride, factor);
+        }
+    } else {
+        float own = MaxOp::neutral(), sum = 0.0f;
+        for (i32 at = first; at < row.cols; at += kStride) {
+            RowPiece piece = bring(row, at, policy);
+            const float more = fmaxf(own, max_of_piece(piece));
+            // Before the first element both are -inf and the sum is 0: nothing to scale.
+            sum = more == own ? sum : sum * ptx::exp2_approx((own - more) * scale_log2);
+            own = more;
+            sum += own == MaxOp::neutral() ? 0.0f : exponentials(piece, own, scale_log2);
+        }
+        const float most = row_max(own, scratch);
+        sum = own == most ? sum : sum * ptx::exp2_approx((own - most) * scale_log2);
+        const float factor = 1.0f / row_sum(sum, scratch);
+        for (i32 at = first; at < row.cols; at += kStride) {
+            RowPiece piece = bring(row, at, policy);
+            (void)exponentials(piece, most, scale_log2);
+            write(row, piece, at, factor);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(Config::kThreads)
+    gk_softmax_rows(const Config::T *x, Config::Out *y, i32 rows, i32 cols, i64 ld, i64 ld_out,
+                    float scale)
+{
+    __shared__ Scratch scratch;
+    const i32 group = threadIdx.x / Config::kGroup;
+    const i32 first = threadIdx.x % Config::kGroup * kCount;
+    const u64 policy = ptx::cache_policy<Config::kLoad>();
+
+    // All threads of a block make the same turns: the reductions have barriers in them.
+    for (i64 set = static_cast<i64>(blockIdx.x) * Config::kRows; set < rows;
+         set += static_cast<i64>(gridDim.x) * Config::kRows) {
+        const bool inside = set + group < rows;
+        const i64 index = inside ? set + group : 0;
+        const Row row{x + index * ld, y + index * ld_out,
+                      inside ? cols : 0}; // a row that is not there has no columns
+        softmax_row<Config::kPieces>(row, first, policy, scratch, scale * kLog2E);
+    }
+}

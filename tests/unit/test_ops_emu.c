@@ -1,0 +1,242 @@
+/*
+ * The ops that stream rows, each through a trial on the emulated device: edge shapes, the default
+ * config and a seeded choice of others. Whatever is legal must compile, verify on an input set and
+ * leave everything else alone.
+ *
+ * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes twelve configs a problem instead of
+ * one beside the default. Which rung caught what is tested in test_trial; the broken twins of these
+ * kernels stand in tests/data/bad_kernels.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/prng.h"
+#include "search/space.h"
+#include "tests/support/check.h"
+#include "worker/compile_job.h"
+#include "worker/generate.h"
+#include "worker/trial.h"
+
+/* Problems are taken one in so many: the sanitizers make an interpreter slow. */
+#ifdef __SANITIZE_ADDRESS__
+#define STEP 4
+#else
+#define STEP 1
+#endif
+
+static struct gk_compiler *compiler;
+static struct gk_device *device;
+static struct gk_references *references;
+static struct gk_trial_bench bench;
+static uint32_t tried, sent_back; /* configs */
+
+struct edge {
+    const char *op;
+    const char *problems[16];
+};
+
+/* Rows and columns of one, odd ones, just over what a config holds, strides between rows, types,
+ * flags. */
+static const struct edge EDGES[] = {
+    {"rmsnorm_residual",
+     {"{\"cols\":1,\"rows\":1}", "{\"cols\":192,\"rows\":17}", "{\"cols\":257,\"rows\":3}",
+      "{\"cols\":760,\"ld\":768,\"rows\":5,\"dtype\":\"f16\"}",
+      "{\"cols\":1128,\"rows\":9,\"residual\":false}",
+      "{\"cols\":1000,\"rows\":2,\"weight\":\"one_plus\",\"dtype_weight\":\"f32\"}",
+      "{\"cols\":3001,\"rows\":3,\"cast\":\"before\"}",
+      "{\"cols\":4097,\"rows\":2,\"dtype\":\"f32\",\"weight\":\"none\"}",
+      "{\"cols\":520,\"rows\":4,\"align\":4,\"dtype_weight\":\"f16\",\"cast\":\"before\"}",
+      "{\"cols\":65544,\"rows\":1}", "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\"}"}},
+    {"silu_mul",
+     {"{\"cols\":1,\"rows\":1}", "{\"cols\":257,\"rows\":5}",
+      "{\"cols\":1000,\"rows\":3,\"dtype\":\"f16\"}",
+      "{\"cols\":760,\"rows\":9,\"packed\":false,\"ld\":768}",
+      "{\"cols\":2056,\"rows\":2,\"dtype\":\"f32\"}", "{\"cols\":72,\"rows\":40,\"align\":2}",
+      "{\"cols\":20000,\"rows\":2,\"ld_out\":20008}"}},
+    {"gelu_mul",
+     {"{\"cols\":3,\"rows\":7}", "{\"cols\":513,\"rows\":4,\"approx\":\"tanh\"}",
+      "{\"cols\":1024,\"rows\":3,\"dtype\":\"f32\"}",
+      "{\"cols\":1024,\"rows\":3,\"dtype\":\"f32\",\"approx\":\"tanh\",\"packed\":false}"}},
+    {"softmax",
+     {"{\"cols\":1,\"rows\":3}", "{\"cols\":2,\"rows\":33}",
+      "{\"cols\":127,\"rows\":5,\"dtype\":\"f32\"}", "{\"cols\":1000,\"rows\":3,\"scale\":0.125}",
+      "{\"cols\":1024,\"rows\":2,\"dtype_out\":\"f32\"}",
+      "{\"cols\":668,\"rows\":4,\"ld\":672,\"ld_out\":680,\"dtype\":\"f16\"}",
+      "{\"cols\":3000,\"rows\":2,\"scale\":40.0}", "{\"cols\":65544,\"rows\":1}",
+      "{\"cols\":40001,\"rows\":1,\"dtype\":\"f32\"}"}},
+};
+
+static void need(enum gk_status status, const struct gk_err *err)
+{
+    if (status != GK_OK) {
+        fail_msg("%s: %s", gk_status_name(status), err->text);
+    }
+}
+
+static int set_up(void **state)
+{
+    struct gk_err err = {0};
+    struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                        .cuda_home = getenv("CUDA_HOME")};
+    (void)state;
+    if (gk_compiler_open(&places, &compiler, &err) != GK_OK) {
+        print_message("skipped: %s\n", err.text);
+        exit(77);
+    }
+    if (gk_hash_setup(&err) != GK_OK || gk_device_open("emu:sm_80", &device, &err) != GK_OK) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    references = gk_references_create((size_t)256 << 20);
+    bench = (struct gk_trial_bench){.device = device, .references = references};
+    return references ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    gk_references_destroy(references);
+    gk_device_close(device);
+    gk_compiler_close(compiler);
+    return 0;
+}
+
+static uint64_t env_number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : fallback;
+}
+
+static void compile(const struct gk_catalog *catalog, const struct gk_plan *plan, uint32_t launch,
+                    struct gk_compile_output *output)
+{
+    struct gk_compile_job job = {0};
+    struct gk_err err = {0};
+    need(gk_compile_job_make(catalog, plan, launch, "sm_80", &job, &err), &err);
+    need(gk_compile_job_run(&job, compiler, output, &err), &err);
+    gk_compile_job_fini(&job);
+    if (!output->compiled) {
+        fail_msg("%s", output->log);
+    }
+}
+
+/* One config through a trial. */
+static void check(const struct gk_catalog *catalog, const struct gk_op *op,
+                  const struct gk_problem *problem, const struct gk_config *config,
+                  const struct gk_tree *tree, const char *what, uint32_t set)
+{
+    struct gk_plan plan = {0}, reference = {0};
+    struct gk_compile_output outputs[GK_LAUNCHES_MAX] = {0}, reference_output = {0};
+    struct gk_record record;
+    struct gk_err err = {0};
+    struct gk_trial trial = {.op = op,
+                             .problem = problem,
+                             .config = config,
+                             .input_set = set,
+                             .reference_code = &reference_output,
+                             .effort = gk_effort_search()};
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config->template_name) == 0) {
+            trial.template_ = &op->templates[i];
+        }
+    }
+    assert_non_null(trial.template_);
+    need(gk_plan_render(op, trial.template_, problem, config, &device->props, &plan, &err), &err);
+    need(gk_plan_reference(op, problem, &device->props, &reference, &err), &err);
+    compile(catalog, &reference, 0, &reference_output);
+    for (uint32_t i = 0; i < plan.launch_count; i++) {
+        if (plan.launches[i].present) {
+            compile(catalog, &plan, i, &outputs[i]);
+        }
+        trial.codes[i] = &outputs[i];
+    }
+    gk_record_init(&record);
+    need(gk_trial_run(&bench, &trial, &record, &err), &err);
+    /* A rule after compiling may send a config back: registers are known only then. */
+    if (record.failure != GK_FAILURE_NONE && record.failure != GK_FAILURE_RESOURCES) {
+        char *text = gk_config_text(tree, config);
+        fail_msg("%s %s: %s at %s: %s", what, text, gk_failure_name(record.failure),
+                 gk_stage_name(record.stage), record.message);
+    }
+    tried += record.failure == GK_FAILURE_NONE;
+    sent_back += record.failure != GK_FAILURE_NONE;
+    gk_record_fini(&record);
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
+        gk_compile_output_fini(&outputs[i]);
+    }
+    gk_compile_output_fini(&reference_output);
+    gk_plan_fini(&plan);
+    gk_plan_fini(&reference);
+}
+
+static void check_problem(const struct gk_catalog *catalog, const struct gk_op *op,
+                          const char *text, uint64_t seed, uint32_t sampled)
+{
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_space *space = NULL;
+    struct gk_prng prng;
+    struct gk_err err = {0};
+    uint32_t tree = 0;
+    need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    need(gk_catalog_space(op, &problem, &device->props, &def, &err), &err);
+    need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
+    check(catalog, op, &problem, &config, &def.trees[tree], text, GK_INPUT_SETS_ALL);
+    need(gk_space_create(&def, &space, &err), &err);
+    gk_prng_init(&prng, seed, 0);
+    for (uint32_t i = 0; i < sampled; i++) {
+        uint32_t index = (uint32_t)gk_prng_below(&prng, gk_space_count(space));
+        gk_space_config(space, index, &config);
+        check(catalog, op, &problem, &config, &def.trees[gk_space_tree_of(space, index)], text,
+              i % GK_INPUT_SETS);
+    }
+    gk_space_destroy(space);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+}
+
+static void check_op(const struct edge *edge)
+{
+    struct gk_catalog *catalog = NULL;
+    struct gk_diag diag;
+    struct gk_err err = {0};
+    char text[256];
+    uint64_t seed = env_number("GKTUNE_TEST_SEED", 1);
+    gk_diag_init(&diag);
+    if (gk_catalog_load_for(GK_SOURCE_DIR "/kernels", edge->op, &catalog, &diag) != GK_OK) {
+        (void)gk_diag_status(&diag, &err);
+        fail_msg("%s", err.text);
+    }
+    gk_diag_fini(&diag);
+    tried = sent_back = 0;
+    for (size_t i = seed % STEP; i < GK_ARRAY_COUNT(edge->problems) && edge->problems[i];
+         i += STEP) {
+        (void)snprintf(text, sizeof text, "%s%s", edge->op, edge->problems[i]); /* short ones */
+        check_problem(catalog, gk_catalog_find(catalog, edge->op), text, seed + i,
+                      env_number("GKTUNE_TEST_ALL", 0) ? 12 : 1);
+    }
+    gk_catalog_destroy(catalog);
+    print_message("%s: %u configs verified, %u sent back after compiling\n", edge->op, tried,
+                  sent_back);
+    assert_true(tried > 0);
+}
+
+static void every_op(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(EDGES); i++) {
+        check_op(&EDGES[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_op)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
