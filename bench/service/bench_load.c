@@ -9,7 +9,7 @@
  *
  * --json, --workers N, --seconds S, --held N (leases of a worker at once), --started (STARTED
  * before every RESULT), --problems N, --trials N, --device mock:sm_80|cuda:0, --strategy NAME,
- * --state DIR (kept), --no-beanstalkd
+ * --state DIR (kept), --plain (the ipc socket instead of tcp with CURVE), --no-beanstalkd
  */
 #include <signal.h>
 #include <stdio.h>
@@ -25,10 +25,19 @@ struct options {
     uint32_t workers, held, problems;
     int64_t trials;
     double seconds;
-    bool json, started, no_beanstalkd;
+    bool json, started, plain, no_beanstalkd;
 };
 
 /* ------------------------------------------------------------------ jobs */
+
+static void start_first(const struct options *options, struct load_daemon *daemon,
+                        const char *state)
+{
+    if (!options->plain) {
+        load_daemon_curve(daemon, state);
+    }
+    load_daemon_start(daemon, state);
+}
 
 /* One job of so many gemm problems, with so many trials each. */
 static void submit(const struct options *options, const struct load_daemon *daemon, int64_t trials)
@@ -53,7 +62,7 @@ static void submit(const struct options *options, const struct load_daemon *daem
                           path,                 "--arch",       gpu ? "sm_80" : "mock-sm_80",
                           "--budget",           budget,         "--strategy",
                           options->strategy,    "--state",      daemon->state,
-                          "--connect",          daemon->endpoint,
+                          "--connect",          daemon->local,
                           "--kernels",          GK_SOURCE_DIR "/kernels", NULL};
     free(load_run(argv, 0));
 }
@@ -61,7 +70,8 @@ static void submit(const struct options *options, const struct load_daemon *daem
 static struct load_fleet *connect_fleet(const struct options *options,
                                         const struct load_daemon *daemon, uint64_t run_ns)
 {
-    struct load_options load = {.endpoint = daemon->endpoint,
+    struct load_options load = {.endpoint = daemon->endpoint[0] ? daemon->endpoint : daemon->local,
+                                .key = daemon->endpoint[0] ? &daemon->key : NULL,
                                 .workers = options->workers,
                                 .held_max = options->held,
                                 .run_ns = run_ns,
@@ -83,7 +93,7 @@ static void bench_cycles(const struct options *options, struct load_report *repo
 {
     struct load_daemon daemon = {0};
     struct load_histogram beanstalk;
-    load_daemon_start(&daemon, state, NULL);
+    start_first(options, &daemon, state);
     submit(options, &daemon, options->trials);
     struct load_fleet *fleet = connect_fleet(options, &daemon, 0);
     load_fleet_run(fleet, 60000000000u, all_leased, (void *)(uintptr_t)options);
@@ -163,6 +173,8 @@ static void parse(int argc, char **argv, struct options *options)
                 options->json = true;
             } else if (strcmp(name, "--started") == 0) {
                 options->started = true;
+            } else if (strcmp(name, "--plain") == 0) {
+                options->plain = true;
             } else if (strcmp(name, "--no-beanstalkd") == 0) {
                 options->no_beanstalkd = true;
             } else if (name[0] != '-' && !options->what) {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "core/json.h"
+#include "core/keys.h"
 #include "core/link.h"
 
 uint64_t load_now_ns(void);
@@ -19,13 +20,17 @@ void load_die(const char *format, ...) __attribute__((format(printf, 1, 2), nore
 struct load_daemon {
     pid_t pid;
     int output; /* its stdout */
-    char state[128], endpoint[256];
-    double ready_ms; /* from exec to the line "ready" */
+    char state[128];
+    char local[256];   /* its ipc socket: for commands */
+    char endpoint[64]; /* tcp with CURVE: for workers; "": they use the socket too */
+    struct gk_key key; /* a pool key of workers, with the daemon's public key */
+    double ready_ms;   /* from exec to the line "ready" */
 };
 
-/* Starts GK_BIN_DIR/gktuned over the folder and waits for its line. extra: more arguments, ended by
- * NULL, or NULL. */
-void load_daemon_start(struct load_daemon *daemon, const char *state, const char *const *extra);
+/* Before the first start: a key for workers, admitted in the state folder, and a free port. */
+void load_daemon_curve(struct load_daemon *daemon, const char *state);
+/* Starts GK_BIN_DIR/gktuned over the folder and waits for its line. */
+void load_daemon_start(struct load_daemon *daemon, const char *state);
 void load_daemon_stop(struct load_daemon *daemon, int signal); /* and waits for its end */
 /* Runs a program (argv[0] is its path) to its end; what it printed is malloc'd, its exit status
  * must be `wanted`. */
@@ -63,7 +68,7 @@ struct load_options {
     uint64_t run_ns;     /* a trial takes so long; 0: it is answered at once */
     bool started;        /* STARTED of both phases goes before every RESULT */
     const char *device;  /* "mock:sm_90a", or "cuda:0": it claims to be an H200 */
-    const char *key, *server_key; /* files, for tcp; NULL */
+    const struct gk_key *key; /* for tcp; NULL */
 };
 
 struct load_counts {

@@ -1,4 +1,5 @@
 /* Children of the bench: see load.h. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,12 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/service/load.h"
 #include "core/clock.h"
+#include "core/key_list.h"
+#include "core/state_dir.h"
 
 extern char **environ;
 
@@ -83,14 +87,48 @@ static void read_line(int fd, char *line, size_t size)
     line[used] = '\0';
 }
 
-void load_daemon_start(struct load_daemon *daemon, const char *state, const char *const *extra)
+/* A port of the loopback that nobody uses now. */
+static int free_port(void)
 {
-    const char *argv[16] = {GK_BIN_DIR "/gktuned", "--state", state};
-    char line[256];
-    for (size_t i = 0; extra && extra[i] && i < 12; i++) {
-        argv[3 + i] = extra[i];
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        load_die("no free port: %s", strerror(errno));
     }
+    (void)close(fd); /* it was never used */
+    return ntohs(address.sin_port);
+}
+
+void load_daemon_curve(struct load_daemon *daemon, const char *state)
+{
+    struct gk_err err = {0};
+    struct gk_key server;
+    struct gk_key_list list = {0};
+    load_need(gk_state_dir_make(state, &err), &err);
+    load_need(gk_key_server(state, &server, &err), &err);
+    load_need(gk_key_make("bench", &daemon->key, &err), &err);
+    struct gk_admitted admitted = {.roles = GK_ROLE_WORK, .is_pool = true, .added_ms = 1};
+    memcpy(admitted.name, daemon->key.name, sizeof admitted.name);
+    memcpy(admitted.public_key, daemon->key.public_key, sizeof admitted.public_key);
+    memcpy(daemon->key.server_key, server.public_key, sizeof daemon->key.server_key);
+    load_need(gk_key_list_add(&list, &admitted, &err), &err);
+    load_need(gk_key_list_save(state, &list, &err), &err);
+    gk_key_list_fini(&list);
+    gk_key_wipe(&server);
+    (void)snprintf(daemon->endpoint, sizeof daemon->endpoint, "tcp://127.0.0.1:%d", free_port());
+}
+
+void load_daemon_start(struct load_daemon *daemon, const char *state)
+{
+    char line[256];
     (void)snprintf(daemon->state, sizeof daemon->state, "%s", state);
+    (void)snprintf(daemon->local, sizeof daemon->local, "ipc://%s/" GK_STATE_SOCKET, daemon->state);
+    const char *argv[] = {GK_BIN_DIR "/gktuned", "--state", state, "--listen", daemon->local,
+                          "--log-level", "error", daemon->endpoint[0] ? "--listen" : NULL,
+                          daemon->endpoint, NULL};
     uint64_t start = load_now_ns();
     daemon->pid = load_spawn(argv, &daemon->output);
     read_line(daemon->output, line, sizeof line);
@@ -98,7 +136,6 @@ void load_daemon_start(struct load_daemon *daemon, const char *state, const char
     if (strncmp(line, "ready ", 6) != 0) {
         load_die("gktuned --state %s did not get ready: '%s'", state, line);
     }
-    (void)snprintf(daemon->endpoint, sizeof daemon->endpoint, "%s", line + 6);
 }
 
 void load_daemon_stop(struct load_daemon *daemon, int signal)

@@ -532,9 +532,8 @@ struct load_fleet *load_fleet_create(const struct load_options *options)
         sim->heard_ns = fleet->now_ns;
         /* Spread: a fleet's heartbeats do not come at one moment. */
         sim->pinged_ns = fleet->now_ns - HEARTBEAT_NS * i / options->workers;
-        load_need(i == 0 ? gk_link_connect(options->endpoint, &sim->link, &err)
-                         : gk_link_connect_beside(options->endpoint, fleet->sims[0].link,
-                                                  &sim->link, &err),
+        load_need(gk_link_connect_as(options->endpoint, options->key,
+                                     i ? fleet->sims[0].link : NULL, &sim->link, &err),
                   &err);
         if (epoll_ctl(fleet->epoll, EPOLL_CTL_ADD, gk_link_fd(sim->link), &event) != 0) {
             load_die("epoll: %s", strerror(errno));
