@@ -137,7 +137,9 @@ enum gk_status gk_json_pretty(const struct gk_json *json, struct gk_buf *buf, st
 void gk_real_text(double value, char text_out[32]);
 /* The same by the C library alone, ten times as long: the tests compare the two. */
 void gk_real_text_slowly(double value, char text_out[32]);
-/* A finite real and a string as canonical text has them: for who writes a text piece by piece. */
+/* An integer, a finite real and a string as canonical text has them: for who writes a text piece by
+ * piece. */
+void gk_json_put_int(struct gk_buf *buf, int64_t value);
 void gk_json_put_real(struct gk_buf *buf, double value);
 void gk_json_put_string(struct gk_buf *buf, const char *text);
 

@@ -60,12 +60,39 @@ static bool read_string(struct reader *r)
     return skip(r, "\"", 1);
 }
 
+/* What strtod() gives, for a decimal without exponent of at most 15 digits: one exact number over
+ * another is rounded once. */
+static double decimal(const char *text)
+{
+    static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    const char *at = text + (*text == '-');
+    uint64_t number = 0;
+    unsigned digits = 0, places = 0;
+    bool behind = false;
+    for (; (*at >= '0' && *at <= '9') || (*at == '.' && !behind); at++) {
+        behind = behind || *at == '.';
+        if (*at != '.') {
+            number = number * 10 + (uint64_t)(*at - '0');
+            places += behind;
+            if (++digits > 15) {
+                return strtod(text, NULL);
+            }
+        }
+    }
+    if (*at == 'e' || *at == 'E' || digits == 0) {
+        return strtod(text, NULL);
+    }
+    double value = (double)number / powers[places];
+    return *text == '-' ? -value : value;
+}
+
 static bool read_real(struct gk_view_value *value, const char *text)
 {
     char storage[40];
     struct gk_buf canonical = {.data = storage, .capacity = sizeof storage};
     value->type = GK_JSON_REAL;
-    value->real = strtod(text, NULL);
+    value->real = decimal(text);
     if (!isfinite(value->real)) {
         return false;
     }

@@ -166,7 +166,9 @@ static bool real_text_plain(double value, char text_out[32])
 
 void gk_real_text(double value, char text_out[32])
 {
-    if (!real_text_plain(value, text_out)) {
+    if (value == 0) { /* many costs and bounds are */
+        memcpy(text_out, signbit(value) ? "-0" : "0", signbit(value) ? 3 : 2);
+    } else if (!real_text_plain(value, text_out)) {
         gk_real_text_slowly(value, text_out);
     }
 }
@@ -195,7 +197,7 @@ void gk_json_put_real(struct gk_buf *buf, double value)
     }
 }
 
-static void write_int(struct gk_buf *buf, int64_t value)
+void gk_json_put_int(struct gk_buf *buf, int64_t value)
 {
     char text[24];
     size_t at = sizeof text;
@@ -352,7 +354,7 @@ static enum gk_status write_value(struct writer *w, const struct gk_json *json, 
         gk_buf_puts(w->buf, gk_json_bool(json, false) ? "true" : "false");
         break;
     case GK_JSON_INT:
-        write_int(w->buf, gk_json_int(json, 0));
+        gk_json_put_int(w->buf, gk_json_int(json, 0));
         break;
     case GK_JSON_REAL:
         gk_json_put_real(w->buf, gk_json_real(json, 0));

@@ -119,6 +119,7 @@ struct search {
     uint32_t told; /* trials [0, told) were told */
     uint32_t batches;
     bool used_up;   /* the strategy has no more */
+    bool has_twins; /* other tasks of this problem and gpu: trials may be known already */
     double best_ns; /* of told ones; 0 while there is none */
 };
 

@@ -191,10 +191,16 @@ static const char *files_text(struct job *job)
     return job->files_text ? job->files_text : "[]"; /* of no memory: the worker gives it back */
 }
 
-static void put_member(struct gk_buf *text, const char *key, const char *value)
+static void put_text(struct gk_buf *text, const char *key, const char *value)
 {
-    gk_buf_printf(text, ",\"%s\":", key);
+    gk_buf_puts(text, key);
     gk_json_put_string(text, value);
+}
+
+static void put_int(struct gk_buf *text, const char *key, int64_t value)
+{
+    gk_buf_puts(text, key);
+    gk_json_put_int(text, value);
 }
 
 /* What a LEASE says of a trial or (trial NULL) of a final round, as canonical text: keys in order.
@@ -203,49 +209,54 @@ static bool put_lease(struct gk_buf *text, const struct lease *lease, const stru
                       bool modelled, bool pardoned, const struct gk_json *configs)
 {
     const struct task *task = lease->task;
-    gk_buf_printf(text, "{\"attempt\":%" PRId64, lease->attempt);
+    put_int(text, "{\"attempt\":", lease->attempt);
     if (trial && task->search->best_ns > 0) {
         gk_buf_puts(text, ",\"best_ns\":");
         gk_json_put_real(text, task->search->best_ns);
     } else if (!trial) {
-        gk_buf_printf(text, ",\"budget_s\":%" PRId64, final_budget_s(task->job));
+        put_int(text, ",\"budget_s\":", final_budget_s(task->job));
     }
     gk_buf_puts(text, ",\"bundle\":{\"files\":");
     gk_buf_puts(text, files_text(task->job));
-    put_member(text, "id", task->job->bundle);
-    gk_buf_printf(text, "},\"compile_s\":%d", COMPILE_S);
+    put_text(text, ",\"id\":", task->job->bundle);
+    put_int(text, "},\"compile_s\":", COMPILE_S);
     if (trial) {
-        put_member(text, "config", trial->config);
-        put_member(text, "config_id", trial->config_id);
-        gk_buf_printf(text, ",\"device\":%u,\"input_set\":%u", lease->device, trial->seq % 4);
+        put_text(text, ",\"config\":", trial->config);
+        put_text(text, ",\"config_id\":", trial->config_id);
     } else {
         gk_buf_puts(text, ",\"configs\":");
         if (!configs || gk_json_canonical(configs, text, NULL) != GK_OK) {
             return false;
         }
-        gk_buf_printf(text, ",\"device\":%u", lease->device);
     }
-    gk_buf_printf(text, ",\"job\":%" PRId64 ",\"kind\":\"%s\"", task->job->id,
-                  trial ? "trial" : "final");
-    put_member(text, "op", task->op);
+    put_int(text, ",\"device\":", lease->device);
+    if (trial) {
+        put_int(text, ",\"input_set\":", trial->seq % 4);
+    }
+    put_int(text, ",\"job\":", task->job->id);
+    put_text(text, ",\"kind\":", trial ? "trial" : "final");
+    put_text(text, ",\"op\":", task->op);
     if (pardoned) {
         gk_buf_puts(text, ",\"pardoned\":true");
     }
     if (!trial) {
-        gk_buf_printf(text, ",\"passes_max\":%d", modelled ? PASSES_MODELLED : PASSES_REAL);
+        put_int(text, ",\"passes_max\":", modelled ? PASSES_MODELLED : PASSES_REAL);
     }
-    put_member(text, "policy", task->job->policy);
-    put_member(text, "problem", task->canonical);
-    gk_buf_printf(text, ",\"run_s\":%d", modelled ? RUN_MODELLED_S : RUN_S);
+    put_text(text, ",\"policy\":", task->job->policy);
+    put_text(text, ",\"problem\":", task->canonical);
+    put_int(text, ",\"run_s\":", modelled ? RUN_MODELLED_S : RUN_S);
+    if (!trial) {
+        put_int(text, ",\"seed\":", task->job->seed);
+    }
+    put_int(text, ",\"task\":", task->id);
     if (trial) {
-        gk_buf_printf(text, ",\"task\":%" PRId64, task->id);
-        put_member(text, "template", trial->template_name);
-        gk_buf_printf(text, ",\"token\":%" PRId64 ",\"trial\":%" PRId64 "}", lease->token,
-                      trial->id);
-    } else {
-        gk_buf_printf(text, ",\"seed\":%" PRId64 ",\"task\":%" PRId64 ",\"token\":%" PRId64 "}",
-                      task->job->seed, task->id, lease->token);
+        put_text(text, ",\"template\":", trial->template_name);
     }
+    put_int(text, ",\"token\":", lease->token);
+    if (trial) {
+        put_int(text, ",\"trial\":", trial->id);
+    }
+    gk_buf_putc(text, '}');
     return gk_buf_status(text, NULL) == GK_OK;
 }
 
@@ -561,7 +572,9 @@ static void send_ack(struct gk_core *core, struct session *session, int64_t toke
                      const char *status)
 {
     struct gk_buf text = {0};
-    gk_buf_printf(&text, "{\"results\":[{\"status\":\"%s\",\"token\":%" PRId64 "}]}", status, token);
+    put_text(&text, "{\"results\":[{\"status\":", status);
+    put_int(&text, ",\"token\":", token);
+    gk_buf_puts(&text, "}]}");
     core_send_text(core, &session->peer, GK_MSG_ACK, session->id, (uint64_t)token, &text);
 }
 

@@ -620,19 +620,28 @@ static enum gk_status log_told(struct gk_core *core, const struct task *task,
 {
     struct gk_buf *text = &core->event_text;
     gk_buf_reset(text);
-    gk_buf_printf(text, "{\"failure\":\"%s\",\"ok\":%s", gk_failure_name(trial->failure),
-                  trial->ok ? "true" : "false");
+    gk_buf_puts(text, "{\"failure\":");
+    gk_json_put_string(text, gk_failure_name(trial->failure));
+    gk_buf_puts(text, trial->ok ? ",\"ok\":true" : ",\"ok\":false");
     if (reused) {
-        gk_buf_printf(text, ",\"reused\":%" PRId64, reused);
+        gk_buf_puts(text, ",\"reused\":");
+        gk_json_put_int(text, reused);
     }
-    gk_buf_printf(text,
-                  ",\"seq\":%" PRIu32 ",\"stage\":\"%s\",\"state\":\"%s\",\"task\":%" PRId64,
-                  trial->seq, gk_stage_name(core->told.record.stage), state, task->id);
+    gk_buf_puts(text, ",\"seq\":");
+    gk_json_put_int(text, trial->seq);
+    gk_buf_puts(text, ",\"stage\":");
+    gk_json_put_string(text, gk_stage_name(core->told.record.stage));
+    gk_buf_puts(text, ",\"state\":");
+    gk_json_put_string(text, state);
+    gk_buf_puts(text, ",\"task\":");
+    gk_json_put_int(text, task->id);
     if (trial->ok) {
         gk_buf_puts(text, ",\"time_ns\":");
         gk_json_put_real(text, trial->time_ns);
     }
-    gk_buf_printf(text, ",\"trial\":%" PRId64 "}", trial->id);
+    gk_buf_puts(text, ",\"trial\":");
+    gk_json_put_int(text, trial->id);
+    gk_buf_putc(text, '}');
     return core_event_text(core, task->job->id, "recorded", text, err);
 }
 
@@ -691,7 +700,9 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
     struct gk_json *same = NULL, *json = NULL;
     int64_t kills = 0;
     enum gk_status status =
-        gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
+        !task->search->has_twins
+            ? GK_NOT_FOUND
+            : gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
                          task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
     if (status == GK_OK) {
         status = trial_recorded(core, task, trial, NULL, "recorded", gk_json_get(same, "record"),
@@ -765,8 +776,13 @@ static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct 
     struct search *search = task->search;
     uint32_t indices[BATCH_REAL], count = 0;
     struct gk_err why = {0};
-    enum gk_status status = search->ops->ask(
-        search->strategy, batch_size(task, search, search->count), indices, &count, &why);
+    enum gk_status status = gk_db_task_has_twins(core->db, task->id, task->problem_id, task->arch,
+                                                 task->gpu, &search->has_twins, err);
+    if (status != GK_OK) {
+        return status;
+    }
+    status = search->ops->ask(search->strategy, batch_size(task, search, search->count), indices,
+                              &count, &why);
     if (status == GK_END || (status == GK_OK && count == 0)) {
         search->used_up = true;
         return GK_OK;

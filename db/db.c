@@ -229,9 +229,13 @@ enum gk_status gk_db_open_as(const char *path, const struct gk_db_options *optio
         return gk_fail(err, GK_NOMEM, "out of memory for the store");
     }
     enum gk_status status = options->must_exist ? need_file(path, err) : GK_OK;
+    /* One thread a store: no lock around every call, nor around every allocation for a count that
+     * nobody reads. Refused when the library runs already: then it does without. */
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     int rc = status == GK_OK ? sqlite3_open_v2(path, &db->handle,
                                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                                   SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW,
+                                                   SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW |
+                                                   SQLITE_OPEN_NOMUTEX,
                                                NULL)
                              : SQLITE_OK;
     if (rc != SQLITE_OK) {

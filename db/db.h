@@ -112,6 +112,11 @@ enum gk_status gk_db_tasks_of(struct gk_db *db, int64_t job, struct gk_json **ro
 enum gk_status gk_db_task_former(struct gk_db *db, int64_t job, int64_t problem, const char *arch,
                                  const char *gpu, const char *nvrtc, struct gk_json **task_out,
                                  struct gk_err *err);
+/* Whether there are other tasks of this problem on this arch and gpu: only these may have recorded
+ * what a task is about to ask for. */
+enum gk_status gk_db_task_has_twins(struct gk_db *db, int64_t task, int64_t problem,
+                                    const char *arch, const char *gpu, bool *has_out,
+                                    struct gk_err *err);
 /* Whether a task asked for this config. */
 enum gk_status gk_db_task_asked(struct gk_db *db, int64_t task, const char *config, bool *asked_out,
                                 struct gk_err *err);

@@ -209,6 +209,21 @@ enum gk_status gk_db_task_former(struct gk_db *db, int64_t job, int64_t problem,
                   "iisss", job, problem, arch, gpu, nvrtc);
 }
 
+enum gk_status gk_db_task_has_twins(struct gk_db *db, int64_t task, int64_t problem,
+                                    const char *arch, const char *gpu, bool *has_out,
+                                    struct gk_err *err)
+{
+    int64_t has = 0;
+    enum gk_status status = db_peek(
+        db, err, &has,
+        "SELECT EXISTS(SELECT 1 FROM tasks WHERE problem=?1 AND arch=?2 AND gpu=?3 AND task<>?4)",
+        "issi", problem, arch, gpu, task);
+    if (status == GK_OK) {
+        *has_out = has != 0;
+    }
+    return status;
+}
+
 enum gk_status gk_db_task_asked(struct gk_db *db, int64_t task, const char *config, bool *asked_out,
                                 struct gk_err *err)
 {

@@ -98,10 +98,10 @@ static void hash_outcome(const struct gk_db_outcome *outcome, char hash_out[GK_H
     struct gk_buf piece = {0};
     const char *texts[] = {outcome->config_id, outcome->state, outcome->stage, outcome->failure};
     gk_hasher_init(&hasher);
-    gk_buf_printf(&piece, "%" PRId64, outcome->trial);
+    gk_json_put_int(&piece, outcome->trial);
     gk_hasher_text(&hasher, gk_buf_text(&piece));
     gk_buf_reset(&piece);
-    gk_buf_printf(&piece, "%" PRId64, outcome->task);
+    gk_json_put_int(&piece, outcome->task);
     gk_hasher_text(&hasher, gk_buf_text(&piece));
     for (size_t i = 0; i < GK_ARRAY_COUNT(texts); i++) {
         gk_buf_reset(&piece);
