@@ -26,32 +26,43 @@ static int32_t value_index(const struct gk_param *param, int64_t value)
     return -1;
 }
 
-static struct gk_json *config_to_json(const struct gk_tree *tree, const struct gk_config *config)
+/* The parameter whose name comes next behind `before` (NULL: the first); NULL behind the last. */
+static const struct gk_param *next_by_name(const struct gk_tree *tree, const char *before)
 {
-    struct gk_json *json = gk_json_new_object();
-    for (uint32_t i = 0; json && i < tree->param_count; i++) {
+    const struct gk_param *found = NULL;
+    for (uint32_t i = 0; i < tree->param_count; i++) {
         const struct gk_param *param = &tree->params[i];
-        int32_t index = value_index(param, config->values[i]);
-        bool named = param->names && index >= 0;
-        if (!gk_json_set(json, param->name,
-                         named ? gk_json_new_string(param->names[index])
-                               : gk_json_new_int(config->values[i]))) {
-            gk_json_free(json);
-            return NULL;
+        if ((!before || strcmp(param->name, before) > 0) &&
+            (!found || strcmp(param->name, found->name) < 0)) {
+            found = param;
         }
     }
-    return json;
+    return found;
 }
 
+/* Canonical JSON: written piece by piece, since every trial that is asked for needs one. */
 char *gk_config_text(const struct gk_tree *tree, const struct gk_config *config)
 {
     struct gk_buf buf = {0};
-    struct gk_json *json = config_to_json(tree, config);
+    const struct gk_param *param = NULL;
     gk_buf_puts(&buf, tree->template_name);
-    if (!json || gk_json_canonical(json, &buf, NULL) != GK_OK) {
-        buf.failed = true;
+    gk_buf_putc(&buf, '{');
+    for (bool first = true; (param = next_by_name(tree, param ? param->name : NULL));
+         first = false) {
+        int64_t value = config->values[param - tree->params];
+        int32_t index = value_index(param, value);
+        if (!first) {
+            gk_buf_putc(&buf, ',');
+        }
+        gk_json_put_string(&buf, param->name);
+        gk_buf_putc(&buf, ':');
+        if (param->names && index >= 0) {
+            gk_json_put_string(&buf, param->names[index]);
+        } else {
+            gk_json_put_int(&buf, value);
+        }
     }
-    gk_json_free(json);
+    gk_buf_putc(&buf, '}');
     return gk_buf_detach(&buf);
 }
 

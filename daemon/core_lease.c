@@ -204,11 +204,13 @@ static void put_int(struct gk_buf *text, const char *key, int64_t value)
 }
 
 /* What a LEASE says of a trial or (trial NULL) of a final round, as canonical text: keys in order.
- * Written by hand, since thousands of them leave a second and each carries its bundle's files. */
-static bool put_lease(struct gk_buf *text, const struct lease *lease, const struct trial *trial,
-                      bool modelled, bool pardoned, const struct gk_json *configs)
+ * Written by hand, since thousands of them leave a second. The files of a bundle are said once to a
+ * worker that keeps them: they are most of the message. */
+static bool put_lease(struct gk_buf *text, struct session *session, const struct lease *lease,
+                      const struct trial *trial, bool pardoned, const struct gk_json *configs)
 {
     const struct task *task = lease->task;
+    bool modelled = session->devices[lease->device].props.modelled;
     put_int(text, "{\"attempt\":", lease->attempt);
     if (trial && task->search->best_ns > 0) {
         gk_buf_puts(text, ",\"best_ns\":");
@@ -216,9 +218,14 @@ static bool put_lease(struct gk_buf *text, const struct lease *lease, const stru
     } else if (!trial) {
         put_int(text, ",\"budget_s\":", final_budget_s(task->job));
     }
-    gk_buf_puts(text, ",\"bundle\":{\"files\":");
-    gk_buf_puts(text, files_text(task->job));
-    put_text(text, ",\"id\":", task->job->bundle);
+    gk_buf_puts(text, ",\"bundle\":{");
+    if (!session->keeps_bundle || strcmp(session->last_bundle, task->job->bundle) != 0) {
+        gk_buf_puts(text, "\"files\":");
+        gk_buf_puts(text, files_text(task->job));
+        gk_buf_putc(text, ',');
+        (void)snprintf(session->last_bundle, sizeof session->last_bundle, "%s", task->job->bundle);
+    }
+    put_text(text, "\"id\":", task->job->bundle);
     put_int(text, "},\"compile_s\":", COMPILE_S);
     if (trial) {
         put_text(text, ",\"config\":", trial->config);
@@ -311,8 +318,8 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
         return status;
     }
     struct gk_json *configs = trial ? NULL : final_lease_configs(task);
-    bool ok = put_lease(text, &lease, trial, session->devices[device].props.modelled,
-                        trial && is_pardoned(core, task, trial), configs);
+    bool ok = put_lease(text, session, &lease, trial, trial && is_pardoned(core, task, trial),
+                        configs);
     gk_json_free(configs);
     if (!ok || !lease_add(core, &lease, err)) {
         return gk_fail(err, GK_NOMEM, "out of memory for a lease");

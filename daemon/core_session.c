@@ -281,6 +281,7 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
     if (status == GK_OK) {
         (void)snprintf(session->nvrtc, sizeof session->nvrtc, "%s",
                        gk_json_get_string(hello, "nvrtc", ""));
+        session->keeps_bundle = gk_json_get_bool(hello, "keeps_bundle", false);
         (void)snprintf(session->host, sizeof session->host, "%s",
                        gk_json_get_string(hello, "host", ""));
         (void)snprintf(session->boot, sizeof session->boot, "%s",

@@ -24,8 +24,27 @@ static void destroy(struct bundle *bundle)
     free(bundle);
 }
 
+void bundle_note(struct worker *worker, const struct gk_json *said)
+{
+    if (gk_json_get(said, "files")) {
+        struct gk_json *copy = gk_json_copy(said); /* without memory the next lease is given back */
+        gk_json_free(worker->last_bundle);
+        worker->last_bundle = copy;
+    }
+}
+
+const struct gk_json *bundle_said(const struct worker *worker, const struct gk_json *said)
+{
+    const char *id = gk_json_get_string(said, "id", "");
+    bool is_last = worker->last_bundle &&
+                   strcmp(gk_json_get_string(worker->last_bundle, "id", ""), id) == 0;
+    return !gk_json_get(said, "files") && is_last ? worker->last_bundle : said;
+}
+
 void bundles_destroy(struct worker *worker)
 {
+    gk_json_free(worker->last_bundle);
+    worker->last_bundle = NULL;
     while (worker->bundles) {
         struct bundle *next = worker->bundles->next;
         destroy(worker->bundles);

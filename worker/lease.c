@@ -203,7 +203,7 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
     lease->is_final = strcmp(gk_json_get_string(body, "kind", "trial"), "final") == 0;
     status = lease->is_final ? read_final(body, lease, err) : read_trial(body, lease, err);
     if (status == GK_OK) {
-        status = bundle_need(worker, gk_json_get(body, "bundle"), &lease->bundle, err);
+        status = bundle_need(worker, bundle_said(worker, gk_json_get(body, "bundle")), &lease->bundle, err);
     }
     return status;
 }
@@ -211,6 +211,7 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
 enum gk_status lease_take(struct worker *worker, const struct gk_json *body, struct gk_err *err)
 {
     int64_t token = 0;
+    bundle_note(worker, gk_json_get(body, "bundle")); /* also of a lease that is refused below */
     enum gk_status status = gk_json_need_int(body, "token", 1, INT64_MAX, &token, "LEASE", err);
     if (status != GK_OK || lease_find(worker, token)) {
         return status; /* sent again: it is held already */

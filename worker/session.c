@@ -177,6 +177,7 @@ static void say_hello(struct worker *worker)
                 gk_json_set_string(body, "spool_id", gk_spool_id(worker->spool)) &&
                 gk_json_set_string(body, "nvrtc", worker->nvrtc_version) &&
                 gk_json_set_bool(body, "sandboxed", worker->sandboxed) &&
+                gk_json_set_bool(body, "keeps_bundle", true) &&
                 gk_json_set_int(body, "cores", uv_available_parallelism());
     good = good && (!worker->options->job || gk_json_set_string(body, "job", worker->options->job));
     good = good && gk_json_set(body, "devices", device_list(worker));

@@ -176,6 +176,7 @@ struct worker {
     struct lease *leases; /* in order of arrival */
     uint32_t lease_count;
     struct bundle *bundles;
+    struct gk_json *last_bundle; /* of the newest LEASE that named its files; NULL */
     uint64_t use_count;
     struct compile_task *tasks, **tasks_end;
     struct compile_slot slots[POOL_MAX];
@@ -213,6 +214,10 @@ void drain_begin(struct worker *worker, const char *reason, bool again);
 void drain_check(struct worker *worker);
 
 /* bundle.c */
+/* A lease says its bundle's files, or leaves them out where they are those of the lease before it:
+ * note() keeps what it says, said() gives the whole (or what there is). */
+void bundle_note(struct worker *worker, const struct gk_json *said);
+const struct gk_json *bundle_said(const struct worker *worker, const struct gk_json *said);
 enum gk_status bundle_need(struct worker *worker, const struct gk_json *files,
                            struct bundle **bundle_out, struct gk_err *err);
 void bundle_ask(struct worker *worker, struct bundle *bundle);

@@ -96,7 +96,7 @@ static void say_hello(struct load_fleet *fleet, struct sim *sim)
          gk_json_set_string(body, "build", "bench_load") && gk_json_set_int(body, "pid", getpid()) &&
          gk_json_set_string(body, "host", "bench") && gk_json_set_string(body, "boot_id", "bench") &&
          gk_json_set_string(body, "spool_id", spool) && gk_json_set_string(body, "nvrtc", "13.0") &&
-         gk_json_set_bool(body, "sandboxed", false) && gk_json_set_int(body, "cores", 16);
+         gk_json_set_bool(body, "keeps_bundle", true) && gk_json_set_int(body, "cores", 16);
     ok = gk_json_set(body, "devices", devices) && ok;
     ok = gk_json_set(body, "held", held) && ok;
     if (!ok || !(text = gk_json_text(body))) {
