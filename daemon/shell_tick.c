@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#define MESSAGES_A_TICK    256
+#define MESSAGES_A_TICK    512
 #define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
 #define SLOW_COMMIT_S      1.0
 /* A disk that is full although it says that it has room (a quota): tried again after so long, and
