@@ -1,9 +1,10 @@
 /*
- * The daemon under load. bench_load cycles|reconnect|lost|start|idle [options]
+ * The daemon under load. bench_load cycles|reconnect|lost|hung|start|idle [options]
  *
  *   cycles      durable cycles a second (store a result, lease the next, reply), beanstalkd beside
  *   reconnect   kill -9 of the daemon under its workers: until all are back; what was lost or run twice
  *   lost        a worker goes silent: until the daemon has noticed
+ *   hung        a trial that never ends: until a real worker has killed it
  *   start       time to ready after kill -9 over a store of many trials, page cache warm and cold; memory
  *   idle        CPU and memory with workers that have nothing to do
  *
@@ -11,14 +12,19 @@
  * before every RESULT), --problems N, --trials N, --device mock:sm_80|cuda:0, --strategy NAME,
  * --state DIR (kept), --plain (the ipc socket instead of tcp with CURVE), --no-beanstalkd
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench/service/load.h"
 #include "core/hash.h"
+#include "core/state_dir.h"
+#include "tests/support/sample_trials.h"
+#include "tests/unit/fake_daemon.h"
 
 struct options {
     const char *what, *device, *strategy, *state;
@@ -137,6 +143,249 @@ static void bench_cycles(const struct options *options, struct load_report *repo
     }
 }
 
+/* ------------------------------------------------------------------ reconnect */
+
+/* What the store says that it has recorded of the job. */
+static double recorded(const struct load_daemon *daemon)
+{
+    const char *argv[] = {GK_BIN_DIR "/gktune", "show", "1", "--json", "--state", daemon->state,
+                          "--connect", daemon->local, NULL};
+    struct gk_json *json = NULL;
+    struct gk_err err = {0};
+    char *text = load_run(argv, 0);
+    load_need(gk_json_parse(text, strlen(text), "gktune show", &json, &err), &err);
+    double trials = (double)gk_json_get_int(json, "trials", -1);
+    gk_json_free(json);
+    free(text);
+    return trials;
+}
+
+static void check_store(const struct load_daemon *daemon)
+{
+    const char *argv[] = {GK_BIN_DIR "/gktune", "db", "check", "--state", daemon->state,
+                          "--connect", daemon->local, NULL};
+    free(load_run(argv, 0)); /* ends the bench if anything is wrong */
+}
+
+static bool all_connected(struct load_fleet *fleet, void *context)
+{
+    const struct options *options = context;
+    return load_fleet_counts(fleet).connected == options->workers;
+}
+
+/* Every worker holds a trial that takes 12 s when the daemon is killed: none of them may be given
+ * to anybody else, and every result must be there in the end. */
+static void bench_reconnect(const struct options *options, struct load_report *report,
+                            const char *state)
+{
+    struct load_daemon daemon = {0};
+    void *context = (void *)(uintptr_t)options;
+    start_first(options, &daemon, state);
+    submit(options, &daemon, options->trials);
+    uint64_t start = load_now_ns();
+    struct load_fleet *fleet = connect_fleet(options, &daemon, UINT64_C(12000000000));
+    load_fleet_run(fleet, 120000000000u, all_leased, context);
+    load_report_add(report, "workers", options->workers, "", "");
+    load_report_add(report, "first lease of all workers", (double)(load_now_ns() - start) / 1e9, "s",
+                    "");
+    load_fleet_run(fleet, 13000000000u, NULL, NULL); /* results are under way, most run again */
+    struct load_counts before = load_fleet_counts(fleet);
+    load_fleet_expect_epoch(fleet, load_fleet_epoch(fleet));
+    start = load_now_ns();
+    load_daemon_stop(&daemon, SIGKILL);
+    load_daemon_start(&daemon, state);
+    load_report_add(report, "ready again after kill -9", daemon.ready_ms, "ms", "");
+    load_fleet_run(fleet, 60000000000u, all_connected, context);
+    load_report_add(report, "all workers back", (double)(load_now_ns() - start) / 1e9, "s",
+                    "goal: at most 10");
+    struct load_counts after = load_fleet_counts(fleet);
+    load_report_add(report, "leases held at the kill", (double)before.held, "", "");
+    load_report_add(report, "of them dropped by the daemon",
+                    (double)(after.cancelled - before.cancelled), "", "goal: 0");
+    load_fleet_run(fleet, 15000000000u, NULL, NULL);
+    load_fleet_drain(fleet, 60000000000u);
+    after = load_fleet_counts(fleet);
+    load_report_add(report, "results sent", (double)after.results, "", "");
+    load_report_add(report, "results acknowledged as stored", (double)after.stored, "", "");
+    load_report_add(report, "sent again, known already", (double)after.duplicate, "", "");
+    load_report_add(report, "trials in the store", recorded(&daemon), "", "= results sent");
+    load_report_add(report, "not acknowledged at the end", (double)after.unacknowledged, "",
+                    "goal: 0");
+    load_report_add(report, "stale, dropped", (double)(after.stale + after.dropped), "", "goal: 0");
+    load_report_add(report, "trials leased while somebody held them", (double)after.twice, "",
+                    "goal: 0");
+    check_store(&daemon);
+    load_fleet_destroy(fleet);
+    load_daemon_stop(&daemon, SIGTERM);
+}
+
+/* ------------------------------------------------------------------ lost */
+
+static bool one_less(const char *state, const char *endpoint, uint32_t workers)
+{
+    const char *argv[] = {GK_BIN_DIR "/gktune", "workers", "--json", "--state", state, "--connect",
+                          endpoint, NULL};
+    char *text = load_run(argv, 0);
+    uint32_t connected = 0;
+    for (const char *at = text; (at = strstr(at, "\"connected\"")); at++) {
+        connected++;
+    }
+    free(text);
+    return connected < workers;
+}
+
+/* A worker goes silent, as if its host had lost power: nothing is closed, nothing comes. */
+static void bench_lost(const struct options *options, struct load_report *report, const char *state)
+{
+    struct load_daemon daemon = {0};
+    void *context = (void *)(uintptr_t)options;
+    start_first(options, &daemon, state);
+    struct load_fleet *fleet = connect_fleet(options, &daemon, UINT64_C(1000000000));
+    load_fleet_run(fleet, 60000000000u, all_connected, context);
+    load_fleet_run(fleet, 5000000000u, NULL, NULL);
+    load_fleet_silence(fleet, 0);
+    uint64_t start = load_now_ns();
+    bool noticed = false;
+    while (!noticed && load_now_ns() - start < 30000000000u) {
+        load_fleet_run(fleet, 100000000u, NULL, NULL);
+        noticed = one_less(daemon.state, daemon.local, options->workers);
+    }
+    load_report_add(report, "workers", options->workers, "", "");
+    load_report_add(report, noticed ? "silent worker noticed after" : "silent worker NOT noticed in",
+                    (double)(load_now_ns() - start) / 1e9, "s", "goal: at most 8");
+    load_fleet_destroy(fleet);
+    load_daemon_stop(&daemon, SIGTERM);
+}
+
+/* ------------------------------------------------------------------ start */
+
+/* Nothing of the store's files stays in memory; false where that is not allowed. */
+static bool drop_caches(void)
+{
+    int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
+    bool good = fd >= 0;
+    sync();
+    if (good) {
+        good = write(fd, "1", 1) == 1;
+        (void)close(fd); /* it has no buffer */
+    }
+    return good;
+}
+
+/* `trials` in the store: all but a tenth in an ended job, the rest asked for in an open one whose
+ * workers are connected when the daemon is killed. */
+static void bench_start(const struct options *options, struct load_report *report,
+                        const char *state)
+{
+    struct load_daemon daemon = {0};
+    struct gk_err err = {0};
+    struct gk_db *db = NULL;
+    struct stat info;
+    void *context = (void *)(uintptr_t)options;
+    load_need(gk_state_dir_make(state, &err), &err);
+    char *path = gk_asprintf("%s/%s", state, GK_STATE_STORE);
+    load_need(gk_db_open(path, true, &db, &err), &err);
+    sample_trials(db, options->trials - options->trials / 10);
+    gk_db_close(db);
+    start_first(options, &daemon, state);
+    submit(options, &daemon, options->trials / 10 / options->problems + 1);
+    struct load_fleet *fleet = connect_fleet(options, &daemon, 0);
+    load_fleet_run(fleet, 120000000000u, all_leased, context);
+    uint64_t until = load_now_ns() + 120000000000u; /* nine tenths of the open ones are recorded */
+    while (load_now_ns() < until &&
+           load_fleet_counts(fleet).stored < (uint64_t)(options->trials / 10 * 9 / 10)) {
+        load_fleet_run(fleet, 100000000u, NULL, NULL);
+    }
+    load_report_add(report, "workers", options->workers, "", "");
+    load_report_add(report, "trials of ended jobs in the store",
+                    (double)(options->trials - options->trials / 10), "", "");
+    load_report_add(report, "trials of the open job recorded",
+                    (double)load_fleet_counts(fleet).stored, "", "");
+    load_report_add(report, "resident under load", load_resident_mb(daemon.pid), "MB",
+                    "goal: at most 150");
+    load_daemon_stop(&daemon, SIGKILL);
+    load_report_add(report, "store on disk", stat(path, &info) == 0 ? (double)info.st_size / 1e6 : -1,
+                    "MB", "");
+    load_daemon_start(&daemon, state);
+    load_report_add(report, "ready after kill -9, page cache warm", daemon.ready_ms, "ms",
+                    "goal: at most 1000");
+    load_fleet_expect_epoch(fleet, load_fleet_epoch(fleet));
+    load_fleet_run(fleet, 60000000000u, all_connected, context);
+    load_fleet_run(fleet, 3000000000u, NULL, NULL);
+    load_report_add(report, "resident with its workers back", load_resident_mb(daemon.pid), "MB",
+                    "goal: at most 150");
+    load_daemon_stop(&daemon, SIGKILL);
+    bool cold = drop_caches();
+    load_daemon_start(&daemon, state);
+    load_report_add(report, cold ? "ready after kill -9, page cache cold"
+                                 : "ready once more (drop_caches is not allowed here)",
+                    daemon.ready_ms, "ms", "");
+    load_fleet_destroy(fleet);
+    load_daemon_stop(&daemon, SIGTERM);
+    free(path);
+}
+
+/* ------------------------------------------------------------------ idle */
+
+static void bench_idle(const struct options *options, struct load_report *report, const char *state)
+{
+    struct load_daemon daemon = {0};
+    void *context = (void *)(uintptr_t)options;
+    start_first(options, &daemon, state);
+    uint64_t start = load_now_ns();
+    struct load_fleet *fleet = connect_fleet(options, &daemon, 0);
+    load_fleet_run(fleet, 60000000000u, all_connected, context);
+    load_report_add(report, "workers", options->workers, "", "");
+    load_report_add(report, "all connected after", (double)(load_now_ns() - start) / 1e9, "s", "");
+    load_fleet_run(fleet, 5000000000u, NULL, NULL);
+    double cpu = load_cpu_s(daemon.pid);
+    start = load_now_ns();
+    load_fleet_run(fleet, (uint64_t)(options->seconds * 1e9), NULL, NULL);
+    double seconds = (double)(load_now_ns() - start) / 1e9;
+    load_report_add(report, "CPU of the idle daemon",
+                    100 * (load_cpu_s(daemon.pid) - cpu) / seconds, "% of one", "");
+    load_report_add(report, "resident memory", load_resident_mb(daemon.pid), "MB", "");
+    load_fleet_destroy(fleet);
+    load_daemon_stop(&daemon, SIGTERM);
+}
+
+/* ------------------------------------------------------------------ hung */
+
+#define HUNG_S 3
+
+/* A real worker with a mock device whose trial never ends: from the lease until its RESULT, which
+ * comes behind the SIGKILL of the executor. */
+static void bench_hung(const struct options *options, struct load_report *report, const char *state)
+{
+    static const char *const args[] = {"--device", "mock:sm_80", "--private", NULL};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)options, (void)state;
+    fake_daemon_open(&daemon, GK_SOURCE_DIR "/tests/data/worker", "add/mock.json",
+                     "{\"rules\": [{\"when\": \"BUG == 'endless'\", \"outcome\": "
+                     "\"hang\"}]}");
+    fake_daemon_start_worker(&daemon, args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    /* The first one fetches the bundle and starts the executor. */
+    fake_daemon_lease(&daemon, 1, "add{\"n\":1000}", "add_some{\"BLOCK\":256,\"BUG\":\"none\"}",
+                      60);
+    fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
+    gk_message_fini(&message);
+    fake_daemon_ack(&daemon, 1, 0, false);
+    uint64_t start = load_now_ns();
+    fake_daemon_lease(&daemon, 2, "add{\"n\":1000}",
+                      "add_some{\"BLOCK\":256,\"BUG\":\"endless\"}", HUNG_S);
+    fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
+    double seconds = (double)(load_now_ns() - start) / 1e9;
+    const struct gk_json *record = gk_json_get(message.body, "record");
+    load_report_note(report, "failure", gk_json_get_string(record, "failure", "?"));
+    load_report_add(report, "deadline of the trial", HUNG_S, "s", "");
+    load_report_add(report, "its RESULT after", seconds, "s", "goal: at most the deadline + 1");
+    gk_message_fini(&message);
+    fake_daemon_close(&daemon);
+}
+
 /* ------------------------------------------------------------------ main */
 
 static void parse(int argc, char **argv, struct options *options)
@@ -195,7 +444,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(const struct options *options, struct load_report *report, const char *state);
-    } benches[] = {{"cycles", bench_cycles}};
+    } benches[] = {{"cycles", bench_cycles}, {"reconnect", bench_reconnect}, {"lost", bench_lost},
+                   {"start", bench_start},   {"idle", bench_idle},           {"hung", bench_hung}};
     struct options options;
     struct gk_err err = {0};
     char folder[64];
@@ -216,5 +466,5 @@ int main(int argc, char **argv)
             return 0;
         }
     }
-    load_die("what to measure? cycles");
+    load_die("what to measure? cycles, reconnect, lost, hung, start or idle");
 }

@@ -95,7 +95,7 @@ static void test_damaged_texts(void **state)
     struct gk_prng prng;
     uint32_t taken = 0, refused = 0;
     gk_prng_init(&prng, 6, 0);
-    for (uint32_t i = 0; i < 60000; i++) {
+    for (uint32_t i = 0; i < 6000; i++) {
         char *body = body_of(sample_record(&prng, i % 4));
         size_t size = strlen(body), at = gk_prng_below(&prng, size);
         switch (gk_prng_below(&prng, 3)) {
@@ -111,7 +111,7 @@ static void test_damaged_texts(void **state)
         *(both_ways(body) ? &taken : &refused) += 1;
         free(body);
     }
-    assert_true(taken > 1000 && refused > 10000); /* both happen, or nothing was tried */
+    assert_true(taken > 100 && refused > 1000); /* both happen, or nothing was tried */
 }
 
 static bool view(const char *text)
