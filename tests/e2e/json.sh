@@ -36,6 +36,9 @@ printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --count
 printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --list
 printed doctor doctor
 printed version version
+printed keys keys new farm --roles work --pool --out "$TMP/farm.key"
+printed keys keys revoke farm --reason "of this test"
+printed keys_list keys list
 printed db_check db check
 printed export export gemm --arch mock-sm_80 --format json --out "$TMP/j"
 printed export export gemm --arch mock-sm_80 --format t4 --out "$TMP/t"
