@@ -402,6 +402,7 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
 {
     core->now_ns = now_ns;
     core->wall_ms = wall_ms;
+    core->tick++;
     if (core->disk == GK_CORE_DISK_FULL) {
         *next_ns_out = now_ns + SECOND_NS;
         return GK_OK; /* nothing expires: a new core gives every lease its grace */

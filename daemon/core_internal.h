@@ -34,7 +34,11 @@
 #define KILLS_MAX      2  /* executors that a config may kill before it is quarantined */
 #define BATCH_MODELLED 8  /* asks at a time where runs must not depend on timing */
 #define BATCH_REAL     8  /* no fewer: arrays of so many hold either */
-#define OPEN_TASKS_MAX 16 /* tasks with their space in memory: 16 x some MB */
+/* Tasks with their space and strategy in memory: some always, more of them while they are small. A
+ * large fleet needs many: of one task a few batches are out at most. */
+#define OPEN_TASKS_LEAST 16
+#define OPEN_TASKS_MOST  256
+#define OPEN_BYTES_MAX   (UINT64_C(48) << 20)
 /* Searches of a job at once for each device: enough to fill it while one of them waits for its
  * batch. With more, all problems of a job would be searched before the first is judged, and a run
  * that is stopped would have no picks. */
@@ -160,6 +164,8 @@ struct job {
     char *files_text;                   /* the same as text, made once; NULL before it is needed */
     struct task *tasks;
     uint32_t task_count, done_count, cursor;
+    uint64_t full_tick;   /* in this tick no more tasks of its kind could be opened: */
+    const char *full_arch, *full_gpu;
     uint64_t served_ns; /* when it last got a lease, or lost one; for the age of what waits */
     uint64_t mark_ns; /* end of the last stretch of its clock; 0: it does not run (core_rates.c) */
     int64_t device_keys[64]; /* devices that got a lease; of more the rest is not counted */
@@ -273,6 +279,15 @@ struct gk_core {
     uint64_t backlog_ns; /* since when messages wait unread; 0: none do */
     struct care *care;   /* what goes on beside serving: core_care.c */
     uint32_t open_tasks;
+    uint64_t open_bytes; /* of their spaces */
+    uint64_t tick;
+    bool finals_maybe;   /* a task waits for its final round */
+    uint32_t grant_from; /* the session that is served first: it was left waiting the last time */
+    /* The kind of device that there was no trial for, in this tick. */
+    struct {
+        uint64_t tick;
+        char arch[32], gpu[64], nvrtc[64];
+    } starved;
     uint64_t seq; /* of messages to peers without a session */
 };
 

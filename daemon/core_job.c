@@ -105,6 +105,8 @@ enum gk_status task_move(struct gk_core *core, struct task *task, enum task_stat
                                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
     task->state = to;
+    core->finals_maybe = core->finals_maybe || to == TASK_FINAL;
+    task->job->full_tick = 0; /* one search less, perhaps */
     if (task_ended(task) && !was_ended) {
         task->job->done_count++;
         task_close(core, task);

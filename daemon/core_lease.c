@@ -349,7 +349,7 @@ bool device_fits(const struct session *session, uint32_t device, const struct ta
 static struct task *final_for(struct gk_core *core, struct session *session, uint32_t device)
 {
     struct task *found = NULL;
-    for (uint32_t j = 0; j < core->job_count; j++) {
+    for (uint32_t j = 0; core->finals_maybe && j < core->job_count; j++) {
         struct job *job = core->jobs[j];
         for (uint32_t t = 0; job_runs(core, job) && t < job->task_count; t++) {
             struct task *task = &job->tasks[t];
@@ -381,10 +381,13 @@ static uint32_t devices_for(const struct gk_core *core, const struct task *task)
 
 /* May this problem be searched too? Those of its job that run on the same devices count, but for
  * those that wait for their final round or are in it. */
-static bool may_open(const struct gk_core *core, const struct job *job, const struct task *task)
+static bool may_open(const struct gk_core *core, struct job *job, const struct task *task)
 {
     uint32_t searches = 0;
-    if (core->open_tasks >= OPEN_TASKS_MAX) {
+    bool has_room = core->open_tasks < OPEN_TASKS_LEAST ||
+                    (core->open_tasks < OPEN_TASKS_MOST && core->open_bytes < OPEN_BYTES_MAX);
+    if (!has_room || (job->full_tick == core->tick && strcmp(job->full_arch, task->arch) == 0 &&
+                      strcmp(job->full_gpu, task->gpu) == 0)) {
         return false;
     }
     for (uint32_t t = 0; t < job->task_count; t++) {
@@ -392,7 +395,32 @@ static bool may_open(const struct gk_core *core, const struct job *job, const st
         searches += other->search && other->state == TASK_SEARCHING &&
                     strcmp(other->arch, task->arch) == 0 && strcmp(other->gpu, task->gpu) == 0;
     }
-    return searches < SEARCHES_A_DEVICE * devices_for(core, task);
+    if (searches < SEARCHES_A_DEVICE * devices_for(core, task)) {
+        return true;
+    }
+    job->full_tick = core->tick; /* no search ends while leases are granted */
+    job->full_arch = task->arch;
+    job->full_gpu = task->gpu;
+    return false;
+}
+
+/* A device of the same kind found nothing in this tick, and nothing has come since: a thousand
+ * workers that wait need not look through all jobs each. */
+static bool is_starved(const struct gk_core *core, const struct session *session, uint32_t device)
+{
+    const struct gk_device_props *props = &session->devices[device].props;
+    return core->starved.tick == core->tick && strcmp(core->starved.arch, props->arch) == 0 &&
+           strcmp(core->starved.gpu, props->gpu) == 0 &&
+           strcmp(core->starved.nvrtc, session->nvrtc) == 0;
+}
+
+static void note_starved(struct gk_core *core, const struct session *session, uint32_t device)
+{
+    const struct gk_device_props *props = &session->devices[device].props;
+    core->starved.tick = core->tick;
+    (void)snprintf(core->starved.arch, sizeof core->starved.arch, "%s", props->arch);
+    (void)snprintf(core->starved.gpu, sizeof core->starved.gpu, "%s", props->gpu);
+    (void)snprintf(core->starved.nvrtc, sizeof core->starved.nvrtc, "%s", session->nvrtc);
 }
 
 /* The next trial of the tasks that this device serves: jobs by priority, tasks of a job in turn. */
@@ -401,6 +429,9 @@ static enum gk_status next_trial(struct gk_core *core, struct session *session, 
                                  struct gk_err *err)
 {
     *trial_out = NULL;
+    if (is_starved(core, session, device)) {
+        return GK_OK;
+    }
     for (uint32_t j = 0; j < core->job_count; j++) {
         struct job *job = core->jobs[j];
         for (uint32_t n = 0; job_runs(core, job) && n < job->task_count; n++) {
@@ -424,6 +455,7 @@ static enum gk_status next_trial(struct gk_core *core, struct session *session, 
             }
         }
     }
+    note_starved(core, session, device);
     return GK_OK;
 }
 
@@ -499,13 +531,29 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
     return status;
 }
 
+static bool has_finals(const struct gk_core *core)
+{
+    for (uint32_t j = 0; j < core->job_count; j++) {
+        for (uint32_t t = 0; t < core->jobs[j]->task_count; t++) {
+            if (core->jobs[j]->tasks[t].state == TASK_FINAL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
 {
     if (core->disk != GK_CORE_DISK_OK || core->drain_ms != 0) {
         return GK_OK; /* what is out may still be stored; nothing more goes out */
     }
-    for (uint32_t i = 0; i < core->session_count; i++) {
-        struct session *session = core->sessions[i];
+    uint32_t count = core->session_count,
+             from = core->grant_from < count ? core->grant_from : 0, waits = UINT32_MAX;
+    core->finals_maybe = has_finals(core);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (from + i) % count;
+        struct session *session = core->sessions[at];
         for (uint32_t d = 0; !session->quiet && !session->drained && d < session->device_count;
              d++) {
             if (session->devices[d].ok && !session->devices[d].fenced) {
@@ -513,9 +561,13 @@ enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
                 if (status != GK_OK) {
                     return status;
                 }
+                bool left = session->devices[d].credit > 0 && !session->devices[d].in_final;
+                waits = left && waits == UINT32_MAX ? at : waits;
             }
         }
     }
+    /* Where there is less work than workers, those that came last are not always the last. */
+    core->grant_from = waits == UINT32_MAX ? 0 : waits;
     return GK_OK;
 }
 

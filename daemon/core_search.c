@@ -38,6 +38,7 @@ static void search_free(struct gk_core *core, struct search *search)
 void task_close(struct gk_core *core, struct task *task)
 {
     if (task->search) {
+        core->open_bytes -= gk_space_bytes(task->search->space);
         search_free(core, task->search);
         task->search = NULL;
         core->open_tasks--;
@@ -573,6 +574,7 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
     }
     task->search = search;
     core->open_tasks++;
+    core->open_bytes += gk_space_bytes(search->space);
     return GK_OK;
 }
 

@@ -13,6 +13,7 @@
  * --state DIR (kept), --plain (the ipc socket instead of tcp with CURVE), --no-beanstalkd
  */
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,11 @@
 #include <unistd.h>
 
 #include "bench/service/load.h"
+#include "core/config.h"
 #include "core/hash.h"
 #include "core/state_dir.h"
+#include "core/told.h"
+#include "db/db.h"
 #include "tests/support/sample_trials.h"
 #include "tests/unit/fake_daemon.h"
 
@@ -272,6 +276,85 @@ static bool drop_caches(void)
     return good;
 }
 
+#define SAMPLES_MADE 20000
+#define RECORDS      256
+
+/* One more trial in one of the tasks that sample_trials() has made, with one of these records. */
+static void add_recorded(struct gk_db *db, int64_t number, const struct gk_told *told)
+{
+    struct gk_err err = {0};
+    const struct gk_record *record = &told->record;
+    struct gk_hash hash = gk_hash_text("gemm_mma"), id;
+    char config[64], template_hash[GK_HASH_TEXT_SIZE], config_id[GK_HASH_TEXT_SIZE];
+    int64_t task = number % (SAMPLES_MADE / SAMPLE_TRIALS_A_TASK) + 1, trial, event, token;
+    (void)snprintf(config, sizeof config, "gemm_mma{\"BK\":%lld}", (long long)number);
+    id = gk_config_id(&hash, config);
+    gk_hash_hex(&hash, template_hash);
+    gk_hash_hex(&id, config_id);
+    struct gk_db_trial row = {.job = 1,
+                              .task = task,
+                              .seq = number, /* of the tasks' first trials all are smaller */
+                              .batch = number / 8,
+                              .created_ms = 1,
+                              .template_name = "gemm_mma",
+                              .template_hash = template_hash,
+                              .config = config,
+                              .config_id = config_id};
+    load_need(gk_db_trial_add(db, &row, &trial, &err), &err);
+    load_need(gk_db_take_tokens(db, 1, &token, &err), &err);
+    bool ok = record->failure == GK_FAILURE_NONE;
+    struct gk_db_outcome outcome = {.trial = trial,
+                                    .task = task,
+                                    .token = token,
+                                    .worker = 1,
+                                    .leased_ms = 1,
+                                    .wall_ms = 1,
+                                    .config_id = config_id,
+                                    .state = "recorded",
+                                    .stage = gk_stage_name(record->stage),
+                                    .failure = gk_failure_name(record->failure),
+                                    .message = record->message,
+                                    .time_ns = ok ? record->time_ns : (double)NAN,
+                                    .cost_ns = 5e8,
+                                    .record = gk_buf_text(&told->kept),
+                                    .samples = ok ? gk_buf_text(&told->samples) : NULL,
+                                    .environment = ok ? gk_buf_text(&told->environment) : NULL};
+    load_need(gk_db_trial_done(db, &outcome, &err), &err);
+    load_need(gk_db_count(db, 1, task, 1, !ok, 5e8, &err), &err);
+    load_need(gk_db_event_put(db, 1, 1, "recorded", "{}", &event, &err), &err);
+}
+
+/* An ended job of so many trials. */
+static void fill_store(const char *path, int64_t trials)
+{
+    struct gk_err err = {0};
+    struct gk_db *db = NULL;
+    struct gk_prng prng;
+    struct gk_told *told = calloc(RECORDS, sizeof *told);
+    gk_prng_init(&prng, 3, 0);
+    load_need(gk_db_open(path, true, &db, &err), &err);
+    sample_trials(db, SAMPLES_MADE);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        struct gk_json *record = sample_record(&prng, i % 4);
+        load_need(gk_told_from_json(record, &told[i], &err), &err);
+        gk_json_free(record);
+    }
+    for (int64_t i = SAMPLES_MADE; i < trials; i++) {
+        add_recorded(db, i, &told[i % RECORDS]);
+        if (i % 5000 == 0) {
+            load_need(gk_db_commit(db, &err), &err);
+            load_need(gk_db_checkpoint(db, false, &err), &err);
+        }
+    }
+    load_need(gk_db_commit(db, &err), &err);
+    load_need(gk_db_checkpoint(db, true, &err), &err);
+    gk_db_close(db);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        gk_told_fini(&told[i]);
+    }
+    free(told);
+}
+
 /* `trials` in the store: all but a tenth in an ended job, the rest asked for in an open one whose
  * workers are connected when the daemon is killed. */
 static void bench_start(const struct options *options, struct load_report *report,
@@ -279,14 +362,11 @@ static void bench_start(const struct options *options, struct load_report *repor
 {
     struct load_daemon daemon = {0};
     struct gk_err err = {0};
-    struct gk_db *db = NULL;
     struct stat info;
     void *context = (void *)(uintptr_t)options;
     load_need(gk_state_dir_make(state, &err), &err);
     char *path = gk_asprintf("%s/%s", state, GK_STATE_STORE);
-    load_need(gk_db_open(path, true, &db, &err), &err);
-    sample_trials(db, options->trials - options->trials / 10);
-    gk_db_close(db);
+    fill_store(path, options->trials - options->trials / 10);
     start_first(options, &daemon, state);
     submit(options, &daemon, options->trials / 10 / options->problems + 1);
     struct load_fleet *fleet = connect_fleet(options, &daemon, 0);
