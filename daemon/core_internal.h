@@ -382,8 +382,8 @@ bool key_is_suspended(struct gk_core *core, const struct gk_peer *peer);
 /* Counts what no honest peer sends; the fifth in a minute suspends the key there. */
 enum gk_status key_erred(struct gk_core *core, const struct gk_peer *peer, const char *what,
                          struct gk_err *err);
-enum gk_status request_keys(struct gk_core *core, const struct gk_json *body, struct gk_json *reply,
-                            struct gk_err *err);
+enum gk_status request_keys(struct gk_core *core, const struct gk_peer *peer,
+                            const struct gk_json *body, struct gk_json *reply, struct gk_err *err);
 
 /* ---- core_lease.c ---- */
 struct lease *lease_find(struct gk_core *core, int64_t token);

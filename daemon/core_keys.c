@@ -71,7 +71,11 @@ enum gk_status key_erred(struct gk_core *core, const struct gk_peer *peer, const
     core_notice(core, GK_EVENT_KEY_SUSPENDED, "key %s from %s: %s", peer->key, peer->host, what);
     (void)snprintf(text, sizeof text, "suspended for %d s after %d errors in a minute: %.80s",
                    (int)(SUSPENDED_NS / SECOND_NS), PENALTY_ERRORS, what);
-    return sessions_end_of(core, peer, SUSPENDED_NS / 1000000u, text, err);
+    char target[GK_KEY_NAME_MAX + GK_PEER_HOST_SIZE + 16];
+    (void)snprintf(target, sizeof target, "key %s from %s", peer->key, peer->host);
+    enum gk_status status = core_audit(core, "gktuned", "suspend", target, what, text, err);
+    return status == GK_OK ? sessions_end_of(core, peer, SUSPENDED_NS / 1000000u, text, err)
+                           : status;
 }
 
 /* ------------------------------------------------------------------ revocation */
@@ -89,14 +93,18 @@ static enum gk_status end_denied(struct gk_core *core, struct session *session, 
             status = lease_lost(core, &core->leases[i], false, why, err);
         }
     }
+    if (status == GK_OK) {
+        char target[32];
+        (void)snprintf(target, sizeof target, "worker %" PRId64, session->worker);
+        status = core_audit(core, "gktuned", "end session", target, why, "its leases go back", err);
+    }
     return status == GK_OK ? session_end(core, session, why, err) : status;
 }
 
-enum gk_status gk_core_reload_keys(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
-                                   uint32_t *valid_out, struct gk_err *err)
+static enum gk_status reload_keys(struct gk_core *core, const char *who, uint32_t *valid_out,
+                                  struct gk_err *err)
 {
-    core->now_ns = now_ns;
-    core->wall_ms = wall_ms;
+    char outcome[32];
     *valid_out = 0;
     if (!core->keys.reload) {
         return GK_OK;
@@ -105,6 +113,11 @@ enum gk_status gk_core_reload_keys(struct gk_core *core, uint64_t now_ns, uint64
     enum gk_status status = core->keys.reload(core->keys.context, valid_out, &why);
     if (status != GK_OK) { /* the keys stay as they were; it is not the store that failed */
         return gk_fail(err, GK_INPUT, "keys: %s; they stay as they were", why.text);
+    }
+    (void)snprintf(outcome, sizeof outcome, "%" PRIu32 " are valid", *valid_out);
+    status = core_audit(core, who, "reload keys", "keys.json", NULL, outcome, err);
+    if (status != GK_OK) {
+        return status;
     }
     for (uint32_t i = 0; i < core->session_count;) {
         struct session *session = core->sessions[i];
@@ -128,13 +141,21 @@ enum gk_status gk_core_reload_keys(struct gk_core *core, uint64_t now_ns, uint64
     return GK_OK;
 }
 
-enum gk_status request_keys(struct gk_core *core, const struct gk_json *body, struct gk_json *reply,
-                            struct gk_err *err)
+enum gk_status gk_core_reload_keys(struct gk_core *core, uint64_t now_ns, uint64_t wall_ms,
+                                   uint32_t *valid_out, struct gk_err *err)
+{
+    core->now_ns = now_ns;
+    core->wall_ms = wall_ms;
+    return reload_keys(core, "signal", valid_out, err);
+}
+
+enum gk_status request_keys(struct gk_core *core, const struct gk_peer *peer,
+                            const struct gk_json *body, struct gk_json *reply, struct gk_err *err)
 {
     const char *action = gk_json_get_string(body, "action", "");
     if (strcmp(action, "reload") == 0) {
         uint32_t valid = 0;
-        enum gk_status status = gk_core_reload_keys(core, core->now_ns, core->wall_ms, &valid, err);
+        enum gk_status status = reload_keys(core, peer->key, &valid, err);
         return status != GK_OK                          ? status
                : gk_json_set_int(reply, "valid", valid) ? GK_OK
                                                         : gk_fail(err, GK_NOMEM, "out of memory");

@@ -318,8 +318,8 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
         return status;
     }
     struct gk_json *configs = trial ? NULL : final_lease_configs(task);
-    bool ok = put_lease(text, session, &lease, trial, trial && is_pardoned(core, task, trial),
-                        configs);
+    bool ok =
+        put_lease(text, session, &lease, trial, trial && is_pardoned(core, task, trial), configs);
     gk_json_free(configs);
     if (!ok || !lease_add(core, &lease, err)) {
         return gk_fail(err, GK_NOMEM, "out of memory for a lease");
@@ -473,8 +473,7 @@ static void send_leases(struct gk_core *core, struct session *session, struct gk
 /* What to give next: a task with its trial, or with none for its final round. *task_out NULL:
  * nothing. */
 static enum gk_status next_for(struct gk_core *core, struct session *session, uint32_t device,
-                               struct task **task_out, struct trial **trial_out,
-                               struct gk_err *err)
+                               struct task **task_out, struct trial **trial_out, struct gk_err *err)
 {
     *trial_out = NULL;
     *task_out = final_for(core, session, device);
@@ -483,7 +482,8 @@ static enum gk_status next_for(struct gk_core *core, struct session *session, ui
         if (status != GK_OK || *trial_out) {
             return status;
         }
-        *task_out = final_for(core, session, device); /* stepping a task may have brought it there */
+        *task_out =
+            final_for(core, session, device); /* stepping a task may have brought it there */
     }
     if (*task_out) {
         (*task_out)->reserved_session = session->id;
@@ -624,7 +624,14 @@ static enum gk_status late_result(struct gk_core *core, struct session *session,
     }
     core_send_session(core, session, GK_MSG_ACK, (uint64_t)token, body);
     /* An honest worker sends the bytes that it spooled, about tokens that were its own. */
-    return foreign || status == GK_CONFLICT ? key_erred(core, &session->peer, word, err) : GK_OK;
+    if (!foreign && status != GK_CONFLICT) {
+        return GK_OK;
+    }
+    char who[GK_KEY_NAME_MAX + 32], target[40];
+    (void)snprintf(who, sizeof who, "worker %" PRId64 " %s", session->worker, session->peer.key);
+    (void)snprintf(target, sizeof target, "token %" PRId64, token);
+    status = core_audit(core, who, "result", target, why.text, word, err);
+    return status == GK_OK ? key_erred(core, &session->peer, word, err) : status;
 }
 
 static void send_ack(struct gk_core *core, struct session *session, int64_t token,

@@ -387,7 +387,7 @@ static enum gk_status verb_export_data(struct request *r, struct gk_err *err)
 
 static enum gk_status verb_keys(struct request *r, struct gk_err *err)
 {
-    return request_keys(r->core, r->body, r->reply, err);
+    return request_keys(r->core, r->peer, r->body, r->reply, err);
 }
 
 static enum gk_status verb_stop(struct request *r, struct gk_err *err)
