@@ -6,14 +6,13 @@
 // number p * GROUP + t of the row, so that neighbours read neighbours.
 //
 // PIECES > 0: the pieces stay in registers: maximum, then exponentials and their sum, then the
-// quotient. PIECES = 0: the row is too long for that. A first pass keeps a maximum and a sum of
-// exponentials below it, which is scaled down when the maximum grows; a second one reads x again.
+// quotient. PIECES = 0: the row is too long for that. A first pass keeps a running sum; a second one reads x
+// again.
 //
 // Exponentials are powers of two of arguments scaled by log2 e. Shared memory holds one float a warp
 // for each of the two reductions of a row: the barrier in one orders the reads of the other.
 
-#include <gk/activation.cuh>
-#include <gk/rows.cuh>
+#include <gk/softmax.cuh>
 
 using namespace gk;
 
@@ -56,28 +55,6 @@ GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy)
     RowPiece piece;
     piece.load<Config::kLoad>(row.x, at, row.cols, policy, MaxOp::neutral()); // e^-inf adds nothing
     return piece;
-}
-
-GK_DEVICE float max_of_piece(const RowPiece &piece)
-{
-    float most = piece.v[0];
-#pragma unroll
-    for (u32 i = 1; i < kCount; ++i) {
-        most = fmaxf(most, piece.v[i]);
-    }
-    return most;
-}
-
-// Makes exponentials of the piece's elements; returns their sum.
-GK_DEVICE float exponentials(RowPiece &piece, float most, float scale_log2)
-{
-    float sum = 0.0f;
-#pragma unroll
-    for (u32 i = 0; i < kCount; ++i) {
-        piece.v[i] = ptx::exp2_approx((piece.v[i] - most) * scale_log2);
-        sum += piece.v[i];
-    }
-    return sum;
 }
 
 GK_DEVICE void write(const Row &row, const RowPiece &piece, i32 at, float factor)
@@ -130,17 +107,12 @@ GK_DEVICE void softmax_row(const Row &row, i32 first, u64 policy, Scratch &scrat
             write(row, piece[p], first + static_cast<i32>(p) * kStride, factor);
         }
     } else {
-        float own = MaxOp::neutral(), sum = 0.0f;
+        RunningSum running;
         for (i32 at = first; at < row.cols; at += kStride) {
-            RowPiece piece = bring(row, at, policy);
-            const float more = fmaxf(own, max_of_piece(piece));
-            // Before the first element both are -inf and the sum is 0: nothing to scale.
-            sum = more == own ? sum : sum * ptx::exp2_approx((own - more) * scale_log2);
-            own = more;
-            sum += own == MaxOp::neutral() ? 0.0f : exponentials(piece, own, scale_log2);
+            running.add(bring(row, at, policy), scale_log2);
         }
-        const float most = row_max(own, scratch);
-        sum = own == most ? sum : sum * ptx::exp2_approx((own - most) * scale_log2);
+        const float most = row_max(running.most, scratch);
+        const float sum = running.below(most, scale_log2);
         const float factor = 1.0f / row_sum(sum, scratch);
         for (i32 at = first; at < row.cols; at += kStride) {
             RowPiece piece = bring(row, at, policy);

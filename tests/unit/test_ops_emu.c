@@ -69,6 +69,12 @@ static const struct edge EDGES[] = {
       "{\"cols\":668,\"rows\":4,\"ld\":672,\"ld_out\":680,\"dtype\":\"f16\"}",
       "{\"cols\":3000,\"rows\":2,\"scale\":40.0}", "{\"cols\":65544,\"rows\":1}",
       "{\"cols\":40001,\"rows\":1,\"dtype\":\"f32\"}"}},
+    {"cross_entropy",
+     {"{\"cols\":1,\"rows\":3}", "{\"cols\":668,\"rows\":20,\"grad\":true}",
+      "{\"cols\":1000,\"rows\":12,\"dtype\":\"f32\",\"smoothing\":0.1,\"z_loss\":0.001}",
+      "{\"cols\":257,\"rows\":33,\"grad\":true,\"ignore_index\":5,\"smoothing\":1.0}",
+      "{\"cols\":123,\"rows\":9,\"dtype\":\"f16\",\"grad\":true,\"grad_scale\":64.0,\"ld\":128}",
+      "{\"cols\":70000,\"rows\":3,\"grad\":true,\"z_loss\":0.0001}"}},
 };
 
 static void need(enum gk_status status, const struct gk_err *err)

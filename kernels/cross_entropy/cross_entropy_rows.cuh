@@ -1,0 +1,215 @@
+// loss and lse of each row of logits, and, with GRAD, the gradient in place of the logits: one pass
+// over memory where registers hold the row.
+//
+// A row belongs to GROUP neighbouring threads; a block has THREADS / GROUP rows at a time and takes
+// one such set, or, with a grid smaller than the matrix, every gridDim.x-th. Piece p of thread t is
+// number p * GROUP + t of the row, so that neighbours read neighbours.
+//
+// The thread that holds the label's column finds its logit as it goes by and writes loss and lse: no
+// other thread reads a logit that the gradient overwrites, so nothing has to wait for it. Of a row
+// with the ignored label the group's first thread writes.
+//
+// PIECES > 0: the pieces stay in registers. PIECES = 0: a first pass keeps a running sum; the second
+// one, for the gradient alone, reads again what the same thread has read before.
+//
+// Shared memory holds one float a warp for each reduction of a row; the barrier in one orders the
+// reads of the one before.
+
+#include <gk/softmax.cuh>
+
+using namespace gk;
+
+struct Config {
+    using T = GK_DTYPE;
+    static constexpr u32 kThreads = GK_THREADS;
+    static constexpr u32 kGroup = GK_GROUP;
+    static constexpr u32 kPieces = GK_PIECES;
+    static constexpr u32 kPieceBytes = GK_PIECE_BYTES;
+    static constexpr u32 kRows = kThreads / kGroup; // at a time
+    static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
+    static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
+    static constexpr bool kGradient = GK_GRAD;
+};
+
+static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
+
+using RowPiece = Piece<Config::T, Config::kPieceBytes>;
+constexpr u32 kCount = RowPiece::kCount;
+constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces of one thread
+
+struct Scalars {
+    i64 ignore;
+    float smoothing, z_loss, grad_scale;
+};
+
+struct Row {
+    Config::T *x; // const without the gradient
+    float *loss, *lse;
+    i64 label;
+    i32 cols; // 0: there is no such row
+    bool ignored;
+};
+
+struct Scratch {
+    float maxima[kBlockWarpsMax], sums[kBlockWarpsMax], logits[kBlockWarpsMax];
+};
+
+// What a thread learns of its pieces beside their exponentials.
+struct Seen {
+    float target = 0.0f; // the label's logit
+    float logits = 0.0f; // their sum, for the smoothing
+    bool owns = false;   // the label's column
+
+    GK_DEVICE void look(const RowPiece &piece, i32 at, const Row &row)
+    {
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+            const bool inside = at + static_cast<i32>(i) < row.cols;
+            const bool is_label = inside && at + static_cast<i32>(i) == row.label && !row.ignored;
+            target = is_label ? piece.v[i] : target;
+            owns = owns || is_label;
+            logits += inside ? piece.v[i] : 0.0f;
+        }
+    }
+};
+
+GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy)
+{
+    RowPiece piece;
+    piece.load<Config::kLoad>(row.x, at, row.cols, policy, MaxOp::neutral()); // e^-inf adds nothing
+    return piece;
+}
+
+// Gradient of one piece: its exponentials come in, `factor` makes probabilities of them, scaled.
+GK_DEVICE void write_gradient(const Row &row, RowPiece piece, i32 at, float factor,
+                              const Scalars &scalars)
+{
+    const float even = scalars.smoothing / static_cast<float>(row.cols);
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+        const float share =
+            at + static_cast<i32>(i) == row.label ? even + (1.0f - scalars.smoothing) : even;
+        piece.v[i] =
+            row.ignored ? 0.0f : piece.v[i] * factor - share * scalars.grad_scale;
+    }
+    piece.store<Config::kStore>(row.x, at, row.cols);
+}
+
+// loss and lse, by the thread that knows the label's logit.
+GK_DEVICE void write_loss(const Row &row, const Seen &seen, float lse, float mean,
+                          const Scalars &scalars)
+{
+    const bool first = threadIdx.x % Config::kGroup == 0;
+    if (row.cols == 0 || !(row.ignored ? first : seen.owns)) {
+        return;
+    }
+    const float loss = (1.0f - scalars.smoothing) * (lse - seen.target) +
+                       scalars.smoothing * (lse - mean) + scalars.z_loss * lse * lse;
+    *row.loss = row.ignored ? 0.0f : loss;
+    *row.lse = lse;
+}
+
+// What the whole group must know of its row, from what its threads saw. Whole blocks call it.
+struct Totals {
+    float most, sum, lse, mean;
+
+    GK_DEVICE void finish(const Seen &seen, const Row &row, const Scalars &scalars,
+                          Scratch &scratch)
+    {
+        sum = group_reduce<SumOp, Config::kGroup, Config::kThreads>(sum, scratch.sums);
+        mean = 0.0f;
+        if (scalars.smoothing != 0.0f) { // the same for all threads
+            mean = group_reduce<SumOp, Config::kGroup, Config::kThreads>(seen.logits,
+                                                                         scratch.logits) /
+                   static_cast<float>(row.cols);
+        }
+        lse = most + logf(sum);
+    }
+
+    // From an exponential to its part of the gradient.
+    GK_DEVICE float factor(const Scalars &scalars) const
+    {
+        return scalars.grad_scale * (1.0f + 2.0f * scalars.z_loss * lse) / sum;
+    }
+};
+
+// One row of each group. `first`: of the thread's columns.
+template <u32 kPieces>
+GK_DEVICE void row_loss(const Row &row, i32 first, u64 policy, Scratch &scratch,
+                        const Scalars &scalars)
+{
+    Seen seen;
+    Totals totals;
+    if constexpr (kPieces > 0) {
+        RowPiece piece[kPieces];
+        float most = MaxOp::neutral();
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) { // all loads are on their way before one is used
+            piece[p] = bring(row, first + static_cast<i32>(p) * kStride, policy);
+        }
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            seen.look(piece[p], first + static_cast<i32>(p) * kStride, row);
+            most = fmaxf(most, max_of_piece(piece[p]));
+        }
+        totals.most =
+            group_reduce<MaxOp, Config::kGroup, Config::kThreads>(most, scratch.maxima);
+        totals.sum = 0.0f;
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            totals.sum += exponentials(piece[p], totals.most, kLog2E);
+        }
+        totals.finish(seen, row, scalars, scratch);
+        if constexpr (Config::kGradient) {
+#pragma unroll
+            for (u32 p = 0; p < kPieces; ++p) {
+                write_gradient(row, piece[p], first + static_cast<i32>(p) * kStride,
+                               totals.factor(scalars), scalars);
+            }
+        }
+    } else {
+        RunningSum running;
+        for (i32 at = first; at < row.cols; at += kStride) {
+            const RowPiece piece = bring(row, at, policy);
+            seen.look(piece, at, row);
+            running.add(piece, kLog2E);
+        }
+        totals.most =
+            group_reduce<MaxOp, Config::kGroup, Config::kThreads>(running.most, scratch.maxima);
+        totals.sum = running.below(totals.most, kLog2E);
+        totals.finish(seen, row, scalars, scratch);
+        if constexpr (Config::kGradient) {
+            for (i32 at = first; at < row.cols; at += kStride) {
+                RowPiece piece = bring(row, at, policy);
+                (void)exponentials(piece, totals.most, kLog2E);
+                write_gradient(row, piece, at, totals.factor(scalars), scalars);
+            }
+        }
+    }
+    write_loss(row, seen, totals.lse, totals.mean, scalars);
+}
+
+// Without the gradient logits are read alone, through `logits`; with it they are in `in_place`.
+extern "C" __global__ void __launch_bounds__(Config::kThreads)
+    gk_cross_entropy_rows(const Config::T *logits, Config::T *in_place, const i64 *labels,
+                          float *loss, float *lse, i32 rows, i32 cols, i64 ld, i64 ignore,
+                          float smoothing, float z_loss, float grad_scale)
+{
+    __shared__ Scratch scratch;
+    const Scalars scalars{ignore, smoothing, z_loss, grad_scale};
+    const i32 group = threadIdx.x / Config::kGroup;
+    const i32 first = threadIdx.x % Config::kGroup * kCount;
+    const u64 policy = ptx::cache_policy<Config::kLoad>();
+    Config::T *x = Config::kGradient ? in_place : const_cast<Config::T *>(logits);
+
+    // All threads of a block make the same turns: the reductions have barriers in them.
+    for (i64 set = static_cast<i64>(blockIdx.x) * Config::kRows; set < rows;
+         set += static_cast<i64>(gridDim.x) * Config::kRows) {
+        const bool inside = set + group < rows;
+        const i64 index = inside ? set + group : 0;
+        const i64 label = labels[index];
+        const Row row{x + index * ld, loss + index, lse + index, label, inside ? cols : 0,
+                      label == ignore};
+        row_loss<Config::kPieces>(row, first, policy, scratch, scalars);
+    }
+}

@@ -1,0 +1,85 @@
+// What cross_entropy means. A block has one row and adds its exponentials in double. Magnitudes count
+// that an exponential of a rounded argument is off in proportion to the argument, and that lse and a
+// logit of fp32 are off in proportion to their size.
+
+#include <gk/plain.cuh>
+
+#if GK_DTYPE_BF16
+typedef Bf16 Element;
+#elif GK_DTYPE_F16
+typedef F16 Element;
+#else
+typedef float Element;
+#endif
+
+constexpr int kThreads = 256;
+
+// The natural logarithm of x >= 1: x = 2^n m, 2 atanh((m - 1) / (m + 1)) for 1 <= m < 2.
+FUNCTION double logarithm(double x)
+{
+    const i64 bits = __double_as_longlong(x);
+    const double n = (double)((int)((u32)(bits >> 52) & 0x7ff) - 1023);
+    const double m = __longlong_as_double((bits & 0xfffffffffffffLL) | 0x3ff0000000000000LL);
+    const double z = (m - 1.0) / (m + 1.0);
+    double power = z, sum = 0.0;
+    for (int i = 1; i < 70; i += 2) {
+        sum += power / i;
+        power *= z * z;
+    }
+    return n * 0.693147180559945309417 + 2.0 * sum;
+}
+
+extern "C" __global__ void gk_cross_entropy_reference(const Element *logits,
+                                                      const Element *in_place, const i64 *labels,
+                                                      double *loss, double *lse_out,
+                                                      double *gradient, i64 cols, i64 ld,
+                                                      i64 ignore, double smoothing, double z_loss,
+                                                      double grad_scale)
+{
+    __shared__ double maxima[kThreads];
+    const i64 row = blockIdx.x, label = labels[row];
+    const Element *x = (in_place ? in_place : logits) + row * ld;
+    double most = -1e300, sum = 0.0, all = 0.0, sizes = 0.0;
+    for (i64 c = threadIdx.x; c < cols; c += kThreads) {
+        most = fmax(most, number(x[c]));
+    }
+    maxima[threadIdx.x] = most;
+    __syncthreads();
+    for (int i = 0; i < kThreads; ++i) {
+        most = fmax(most, maxima[i]);
+    }
+    for (i64 c = threadIdx.x; c < cols; c += kThreads) {
+        sum += exponential(number(x[c]) - most);
+        all += number(x[c]);
+        sizes += fabs(number(x[c]));
+    }
+    sum = block_sum<kThreads>(sum);
+    all = block_sum<kThreads>(all);
+    sizes = block_sum<kThreads>(sizes);
+    const double lse = most + logarithm(sum);
+    const bool ignored = label == ignore;
+    if (threadIdx.x == 0) {
+        const double target = ignored ? 0.0 : number(x[label]);
+        const double size = fabs(most) + logarithm(sum) + 2.0; // what lse is off is a part of this
+        loss[2 * row] = ignored ? 0.0
+                                : (1.0 - smoothing) * (lse - target) +
+                                      smoothing * (lse - all / (double)cols) +
+                                      z_loss * lse * lse;
+        loss[2 * row + 1] =
+            ignored ? 0.0
+                    : size * (1.0 + 2.0 * z_loss * fabs(lse)) + z_loss * lse * lse +
+                          fabs(target) + smoothing * sizes / (double)cols;
+        lse_out[2 * row] = lse;
+        lse_out[2 * row + 1] = size;
+    }
+    for (i64 c = threadIdx.x; gradient && c < cols; c += kThreads) {
+        const double argument = number(x[c]) - most, p = exponential(argument) / sum;
+        const double share = smoothing / (double)cols + (c == label ? 1.0 - smoothing : 0.0);
+        const double weight = grad_scale * (1.0 + 2.0 * z_loss * lse);
+        gradient[2 * (row * cols + c)] = ignored ? 0.0 : weight * p - grad_scale * share;
+        // The last part: results below 2^-126 may be 0 (see op.json).
+        gradient[2 * (row * cols + c) + 1] =
+            ignored ? 0.0
+                    : fabs(weight) * p * (1.0 + fabs(argument)) + grad_scale * share + 0x1p-105;
+    }
+}
