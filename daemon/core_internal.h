@@ -509,6 +509,8 @@ bool job_out_of_time(const struct gk_core *core, const struct job *job);
  * reason in words. */
 enum gk_status task_unrun(struct gk_core *core, struct task *task, const char *code,
                           const char *reason, struct gk_err *err);
+/* Who tries a job again wants it to ask again: its time and its wish to finish are forgotten. */
+enum gk_status job_time_again(struct gk_core *core, struct job *job, struct gk_err *err);
 /* Ends what the time of a job does not suffice for. */
 enum gk_status until_step(struct gk_core *core, struct job *job, struct gk_err *err);
 bool is_store_failure(enum gk_status status);

@@ -101,6 +101,10 @@ enum gk_status task_move(struct gk_core *core, struct task *task, enum task_stat
     if (reason) {
         ok = ok && gk_json_set_string(changes, "reason", reason);
     }
+    if (task->state == TASK_FAILED) { /* tried again: why it ended is history */
+        ok = ok && gk_json_set(changes, "reason", gk_json_new_null()) &&
+             gk_json_set(changes, "not_run", gk_json_new_null());
+    }
     enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
                                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);

@@ -263,6 +263,22 @@ bool job_out_of_time(const struct gk_core *core, const struct job *job)
     return job->until_ms != 0 && core->wall_ms >= job->until_ms;
 }
 
+enum gk_status job_time_again(struct gk_core *core, struct job *job, struct gk_err *err)
+{
+    if (!job->finishing && job->until_ms == 0) {
+        return GK_OK;
+    }
+    struct gk_json *changes = gk_json_new_object();
+    bool ok = gk_json_set_bool(changes, "finishing", false) &&
+              gk_json_set(changes, "until_ms", gk_json_new_null());
+    enum gk_status status = ok ? gk_db_job_update(core->db, job->id, changes, err)
+                               : gk_fail(err, GK_NOMEM, "out of memory");
+    gk_json_free(changes);
+    job->finishing = false;
+    job->until_ms = 0;
+    return status;
+}
+
 enum gk_status task_unrun(struct gk_core *core, struct task *task, const char *code,
                           const char *reason, struct gk_err *err)
 {
@@ -274,35 +290,47 @@ enum gk_status task_unrun(struct gk_core *core, struct task *task, const char *c
     return status == GK_OK ? task_move(core, task, TASK_FAILED, reason, err) : status;
 }
 
-/* Devices that a bound task may run on: connected ones, and of these the usable ones. */
-static uint32_t devices_of(const struct gk_core *core, const struct task *task, bool usable)
+/* Connected devices that a bound task fits: how many may have leases, are fenced, are emptied by an
+ * operator. */
+struct places {
+    uint32_t usable, fenced, drained;
+};
+
+static struct places places_of(const struct gk_core *core, const struct task *task)
 {
-    uint32_t count = 0;
+    struct places places = {0};
     for (uint32_t i = 0; i < core->session_count; i++) {
-        for (uint32_t d = 0; d < core->sessions[i]->device_count; d++) {
-            count += device_fits(core->sessions[i], d, task) &&
-                     (!usable ||
-                      (core->sessions[i]->devices[d].ok && !core->sessions[i]->devices[d].fenced));
+        const struct session *session = core->sessions[i];
+        for (uint32_t d = 0; d < session->device_count; d++) {
+            if (!device_fits(session, d, task)) {
+                continue;
+            }
+            bool fenced = !session->devices[d].ok || session->devices[d].fenced;
+            bool drained = session->drained || core->drain_ms != 0;
+            places.fenced += fenced;
+            places.drained += !fenced && drained;
+            places.usable += !fenced && !drained;
         }
     }
-    return count;
+    return places;
 }
 
 /* A bound task that nobody can go on with: its worker is gone and has not come back, or every
- * device of its kind is fenced. What is recorded stays for the next job. */
+ * device of its kind is fenced or is being emptied. What is recorded stays for the next job. */
 static enum gk_status give_up(struct gk_core *core, struct task *task, struct gk_err *err)
 {
     char reason[256];
-    if (task->leases > 0 || core->now_ns < core->settled_ns || devices_of(core, task, true) > 0) {
+    const struct places places = places_of(core, task);
+    if (task->leases > 0 || core->now_ns < core->settled_ns || places.usable > 0) {
         return GK_OK;
     }
-    bool fenced = devices_of(core, task, false) > 0;
+    bool fenced = places.fenced > 0 && places.drained == 0;
+    const char *why = fenced               ? "fenced: every device of arch"
+                      : places.drained > 0 ? "no worker: an operator drains all of arch"
+                                           : "no worker: nothing was left of arch";
     (void)snprintf(reason, sizeof reason,
-                   fenced ? "every device of arch %.31s and gpu %.63s is fenced; %" PRId64
-                            " trials are recorded"
-                          : "no worker: none with arch %.31s and gpu %.63s was left when the time "
-                            "was over; %" PRId64 " trials are recorded",
-                   task->arch, task->gpu, task->trials);
+                   "%s %.31s and gpu %.63s when the time was over; %" PRId64 " trials are recorded",
+                   why, task->arch, task->gpu, task->trials);
     return task_unrun(core, task, fenced ? "fenced" : "no_worker", reason, err);
 }
 

@@ -167,7 +167,8 @@ enum gk_status job_retry(struct gk_core *core, struct job *job, int64_t *count_o
             status = retry_trials(core, task, &count, err);
         } else if (task->state == TASK_FAILED) {
             task->attempt = 0;
-            status = retry_trials(core, task, &count, err);
+            status = job_time_again(core, job, err);
+            status = status == GK_OK ? retry_trials(core, task, &count, err) : status;
             status = status == GK_OK ? task_move(core, task, TASK_WAITING, NULL, err) : status;
             count++;
             searches = true;

@@ -232,9 +232,19 @@ static void test_until(void **state)
     assert_string_equal(gk_json_get_string(task_of(&rig, b, "emu-sm_90a"), "not_run", ""),
                         "no_worker");
     assert_non_null(strstr(gk_json_get_string(task_of(&rig, b, "emu-sm_90a"), "reason", ""),
-                           "no worker: none with arch emu-sm_90a"));
+                           "no worker: nothing was left of arch emu-sm_90a"));
     assert_string_equal(gk_json_get_string(task_of(&rig, c, "mock-sm_80"), "not_run", ""),
                         "no_worker");
+    /* Its worker is back, and the job is tried again: it searches as if there had been no end. */
+    (void)rig_connect(&rig, "s3", "mock:sm_80", 4);
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_int(body, "job", c));
+    assert_string_equal(rig_request(&rig, "retry", body), "OK");
+    assert_null(gk_json_get(task_of(&rig, c, "mock-sm_80"), "not_run"));
+    rig_ready(&rig, here, 4);
+    (void)rig_work(&rig, 1000);
+    assert_string_equal(rig_job_state(&rig, c), "done");
+    assert_int_equal(rig_count(&rig, "best", "rows", c), 2);
     rig_close(&rig);
 }
 
@@ -272,6 +282,37 @@ static void test_fenced(void **state)
     rig_close(&rig);
 }
 
+/* An operator empties the daemon for the night: the job ends with its time nevertheless. */
+static void test_drained(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 1);
+    uint64_t until_ms = rig.wall_ms + 30000;
+    assert_string_equal(send_night(&rig, "s", "n1",
+                                   set_of(&rig, "n1", "a", "emu-sm_80", TWO, until_ms, false),
+                                   NULL),
+                        "OK");
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_bool(body, "on", true) &&
+                gk_json_set_string(body, "reason", "a new kernel"));
+    assert_string_equal(rig_request(&rig, "drain", body), "OK");
+    while (worker->lease_count > 0) {
+        (void)rig_answer(&rig, worker, 0);
+    }
+    for (int i = 0; i < 32; i++) {
+        rig_send(&rig, worker, GK_MSG_PING, 0, gk_json_new_object());
+        rig_advance(&rig, 1000);
+    }
+    assert_string_equal(rig_job_state(&rig, 1), "failed");
+    const struct gk_json *task = task_of(&rig, 1, "emu-sm_80");
+    assert_string_equal(gk_json_get_string(task, "not_run", ""), "no_worker");
+    assert_non_null(strstr(gk_json_get_string(task, "reason", ""), "an operator drains"));
+    rig_close(&rig);
+}
+
 /* The worker is there and slow: what was not begun is out of time, what has records is judged. */
 static void test_out_of_time(void **state)
 {
@@ -302,9 +343,13 @@ static void test_out_of_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_night_at_a_time), cmocka_unit_test(test_all_errors_at_once),
-        cmocka_unit_test(test_if_changed),          cmocka_unit_test(test_until),
-        cmocka_unit_test(test_out_of_time),         cmocka_unit_test(test_fenced),
+        cmocka_unit_test(test_one_night_at_a_time),
+        cmocka_unit_test(test_all_errors_at_once),
+        cmocka_unit_test(test_if_changed),
+        cmocka_unit_test(test_until),
+        cmocka_unit_test(test_out_of_time),
+        cmocka_unit_test(test_fenced),
+        cmocka_unit_test(test_drained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
