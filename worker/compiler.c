@@ -12,6 +12,7 @@
 
 #include "core/buf.h"
 
+#define LOG_HALF    32768 /* bytes of a log that are kept of its beginning, and of its end */
 #define OPTIONS_MAX 1024
 
 struct nvrtc_api {
@@ -315,6 +316,22 @@ static enum gk_status take_text(nvrtcProgram program,
     return GK_OK;
 }
 
+/* A source can make the compiler talk without end: its beginning and its end are kept. */
+static enum gk_status cap_log(char **log, size_t size, struct gk_err *err)
+{
+    if (size <= 2 * LOG_HALF) {
+        return GK_OK;
+    }
+    char *kept = gk_asprintf("%.*s\n... %zu bytes of the log left out ...\n%s", LOG_HALF, *log,
+                             size - (size_t)2 * LOG_HALF, *log + size - LOG_HALF);
+    if (!kept) {
+        return gk_fail(err, GK_NOMEM, "out of memory for NVRTC's log");
+    }
+    free(*log);
+    *log = kept;
+    return GK_OK;
+}
+
 static enum gk_status take_output(const struct nvrtc_api *api, nvrtcProgram program,
                                   nvrtcResult result, struct gk_compile_output *output,
                                   struct gk_err *err)
@@ -326,8 +343,9 @@ static enum gk_status take_output(const struct nvrtc_api *api, nvrtcProgram prog
     if (status != GK_OK) {
         return status;
     }
-    if (result == NVRTC_ERROR_COMPILATION) {
-        return GK_OK;
+    status = cap_log(&output->log, strlen(output->log), err);
+    if (status != GK_OK || result == NVRTC_ERROR_COMPILATION) {
+        return status;
     }
     if (result != NVRTC_SUCCESS) {
         bool option = result == NVRTC_ERROR_INVALID_OPTION;

@@ -57,6 +57,10 @@ enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const 
         add(&command, "--die-with-parent", &failed);
         add(&command, "--new-session", &failed);
         add(&command, "--clearenv", &failed);
+#ifdef __SANITIZE_ADDRESS__ /* the sanitizer reads its maps and threads there */
+        add(&command, "--proc", &failed);
+        add(&command, "/proc", &failed);
+#endif
         /* NVRTC looks for a temporary folder. Before the others: one of them may lie in it. */
         add(&command, "--tmpfs", &failed);
         add(&command, "/tmp", &failed);

@@ -6,7 +6,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,14 +41,19 @@ static struct gk_json *job(const char *text)
     return json;
 }
 
-/* Compiles text in a fresh compile process; the answer is the caller's. */
-static struct gk_json *compile(const char *bwrap, const char *text)
+struct child {
+    pid_t pid;
+    int in, out;
+};
+
+/* A compile process that has been asked to compile text. */
+static struct child start(const char *bwrap, const char *text)
 {
     const char *args[] = {"--child=compile", "--nvrtc", nvrtc, NULL};
     struct gk_sandbox_command command = {0};
     posix_spawn_file_actions_t actions;
     struct gk_err err = {0};
-    struct gk_json *request = job(text), *reply = NULL;
+    struct gk_json *request = job(text);
     int in[2], out[2];
     pid_t pid = 0;
     assert_int_equal(gk_sandbox_command(bwrap, PROGRAM, nvrtc, args, &command, &err), GK_OK);
@@ -59,14 +66,51 @@ static struct gk_json *compile(const char *bwrap, const char *text)
     (void)close(in[0]);
     (void)close(out[1]);
     assert_int_equal(gk_frame_write(in[1], request, &err), GK_OK);
-    assert_int_equal(gk_frame_read(out[0], &reply, &err), GK_OK);
-    (void)close(in[1]);
-    (void)close(out[0]);
-    (void)waitpid(pid, NULL, 0);
     (void)posix_spawn_file_actions_destroy(&actions);
     gk_sandbox_command_fini(&command);
     gk_json_free(request);
+    return (struct child){pid, in[1], out[0]};
+}
+
+static struct gk_json *finish(struct child child)
+{
+    struct gk_err err = {0};
+    struct gk_json *reply = NULL;
+    assert_int_equal(gk_frame_read(child.out, &reply, &err), GK_OK);
+    (void)close(child.in);
+    (void)close(child.out);
+    (void)waitpid(child.pid, NULL, 0);
     return reply;
+}
+
+/* Compiles text in a fresh compile process; the answer is the caller's. */
+static struct gk_json *compile(const char *bwrap, const char *text)
+{
+    return finish(start(bwrap, text));
+}
+
+/* A file of somebody else's, which no source may learn anything of. */
+static void make_secret(char path_out[128])
+{
+    (void)snprintf(path_out, 128, "%s/secret", folder);
+    FILE *file = fopen(path_out, "w");
+    assert_non_null(file);
+    assert_true(fputs("password_of_somebody;\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Whether the log of a compilation has the words, with the sandbox and without it: a test that did
+ * not see them there would prove nothing here. */
+static void only_outside(const char *text, const char *words)
+{
+    struct gk_json *open = compile(NULL, text);
+    if (!strstr(gk_json_get_string(open, "log", ""), words)) {
+        fail_msg("without a sandbox: %s", gk_json_get_string(open, "log", ""));
+    }
+    gk_json_free(open);
+    struct gk_json *shut = compile(BWRAP, text);
+    assert_null(strstr(gk_json_get_string(shut, "log", ""), words));
+    gk_json_free(shut);
 }
 
 static void absolute_include(void **state)
@@ -76,11 +120,7 @@ static void absolute_include(void **state)
     if (!gk_sandbox_works(BWRAP, PROGRAM, nvrtc)) {
         skip();
     }
-    (void)snprintf(path, sizeof path, "%s/secret", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs("password_of_somebody;\n", file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    make_secret(path);
     (void)snprintf(text, sizeof text, "#include \"%s\"\nextern \"C\" __global__ void k() {}\n",
                    path);
 
@@ -95,6 +135,105 @@ static void absolute_include(void **state)
         strstr(gk_json_get_string(shut, "log", ""), "secret")); /* the file it did not find */
     gk_json_free(shut);
     (void)unlink(path);
+}
+
+/* No scan of the text would find the path: the preprocessor makes it. */
+static void macro_include(void **state)
+{
+    char path[128], text[512];
+    (void)state;
+    if (!gk_sandbox_works(BWRAP, PROGRAM, nvrtc)) {
+        skip();
+    }
+    make_secret(path);
+    (void)snprintf(text, sizeof text,
+                   "#define TEXT_(x) #x\n#define TEXT(x) TEXT_(x)\n#define DIR %s\n"
+                   "#include TEXT(DIR/secret)\nextern \"C\" __global__ void k() {}\n",
+                   folder);
+    only_outside(text, "password_of_somebody");
+    (void)unlink(path);
+}
+
+/* Whether a file is there is a secret too. */
+static void has_include(void **state)
+{
+    char path[128], text[512];
+    (void)state;
+    if (!gk_sandbox_works(BWRAP, PROGRAM, nvrtc)) {
+        skip();
+    }
+    make_secret(path);
+    (void)snprintf(text, sizeof text,
+                   "#if __has_include(\"%s\") || __has_include(\"/etc/passwd\")\n"
+                   "#error it_is_there\n#endif\nextern \"C\" __global__ void k() {}\n",
+                   path);
+    only_outside(text, "it_is_there");
+    (void)unlink(path);
+}
+
+/* It is refused, or it is still at it when the supervisor's deadline comes: then it dies with all
+ * that it has started, at once. */
+static void expect_bounded(const char *text)
+{
+    const char *bwrap = gk_sandbox_works(BWRAP, PROGRAM, nvrtc) ? BWRAP : NULL;
+    struct child child = start(bwrap, text);
+    struct pollfd answer = {.fd = child.out, .events = POLLIN};
+    if (poll(&answer, 1, 4000) > 0) {
+        struct gk_json *reply = finish(child);
+        assert_false(gk_json_get_bool(reply, "compiled", false));
+        gk_json_free(reply);
+        return;
+    }
+    assert_int_equal(kill(child.pid, SIGKILL), 0);
+    char byte;
+    int status = 0;
+    /* The end of the pipe: nobody is left who could write to it, inside of the sandbox either. */
+    assert_int_equal(poll(&answer, 1, 5000), 1);
+    assert_int_equal(read(child.out, &byte, 1), 0);
+    assert_int_equal(waitpid(child.pid, &status, 0), child.pid);
+    (void)close(child.in);
+    (void)close(child.out);
+}
+
+static void template_bomb(void **state)
+{
+    (void)state;
+    expect_bounded("template <int N, int M> struct T { typedef typename T<N - 1, 2 * M>::t a;\n"
+                   "typedef typename T<N - 1, 2 * M + 1>::t t; };\n"
+                   "template <int M> struct T<0, M> { typedef int t; };\n"
+                   "extern \"C\" __global__ void k(T<22, 0>::t *x) { *x = 1; }\n");
+}
+
+static void macro_bomb(void **state)
+{
+    (void)state;
+    expect_bounded("#define A 1,1,1,1,1,1,1,1,1,1\n#define B A,A,A,A,A,A,A,A,A,A\n"
+                   "#define C B,B,B,B,B,B,B,B,B,B\n#define D C,C,C,C,C,C,C,C,C,C\n"
+                   "#define E D,D,D,D,D,D,D,D,D,D\n#define F E,E,E,E,E,E,E,E,E,E\n"
+                   "#define G F,F,F,F,F,F,F,F,F,F\n#define H G,G,G,G,G,G,G,G,G,G\n"
+                   "__device__ int x[] = {H};\nextern \"C\" __global__ void k() {}\n");
+}
+
+/* A compiler that is made to talk without end: what is kept is bounded, and the end of it is there.
+ */
+static void log_flood(void **state)
+{
+    (void)state;
+    size_t lines = 20000, size = 0, capacity = lines * 96;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    for (size_t i = 0; i < lines; i++) {
+        size += (size_t)snprintf(text + size, capacity - size,
+                                 "#warning line %zu of a source that likes to hear itself\n", i);
+    }
+    (void)snprintf(text + size, capacity - size, "#error the_end\n");
+    struct gk_json *reply = compile(gk_sandbox_works(BWRAP, PROGRAM, nvrtc) ? BWRAP : NULL, text);
+    const char *log = gk_json_get_string(reply, "log", "");
+    assert_false(gk_json_get_bool(reply, "compiled", true));
+    assert_true(strlen(log) <= 70000);
+    assert_non_null(strstr(log, "the_end"));
+    gk_json_free(reply);
+    free(text);
 }
 
 static void ordinary_source(void **state)
@@ -117,9 +256,11 @@ static void broken_sandbox(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(absolute_include),
-                                       cmocka_unit_test(ordinary_source),
-                                       cmocka_unit_test(broken_sandbox)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(absolute_include), cmocka_unit_test(macro_include),
+        cmocka_unit_test(has_include),      cmocka_unit_test(template_bomb),
+        cmocka_unit_test(macro_bomb),       cmocka_unit_test(log_flood),
+        cmocka_unit_test(ordinary_source),  cmocka_unit_test(broken_sandbox)};
     struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
                                         .cuda_home = getenv("CUDA_HOME")};
     struct gk_compiler *compiler = NULL;
