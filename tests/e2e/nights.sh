@@ -28,9 +28,11 @@ suite() { # sizes of the problems
   printf '{"suite":"adds","sets":[{"name":"old","kernel":"add_some.kernel.json","shapes":"shapes.json","archs":["mock-sm_80"],"budget":8},
     {"name":"new","kernel":"add_some.kernel.json","shapes":"shapes.json","archs":["mock-sm_90a"],"budget":8}]}' >"$TMP/k/adds.suite.json"
 }
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$BIN/gktune" keys new platform --roles submit --out "$TMP/platform.key" >/dev/null 2>"$TMP/err" || bad "keys: $(cat "$TMP/err")"
 daemon() {
   : >"$TMP/daemon.out"
-  "$BIN/gktuned" --state "$GKTUNE_STATE" >>"$TMP/daemon.out" 2>>"$TMP/daemon.err" &
+  "$BIN/gktuned" --state "$GKTUNE_STATE" --listen "ipc://$GKTUNE_STATE/gktuned.sock" --listen "tcp://127.0.0.1:$port" >>"$TMP/daemon.out" 2>>"$TMP/daemon.err" &
   daemon=$!
   children+=("$daemon")
   eventually 20 grep -q ready "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.err")"
@@ -77,12 +79,12 @@ grep -q '^| NEW | add | n=1024 | mock-sm\\_90a ' "$report" || bad "what was judg
 
 "$BIN/gktune" db backup "$TMP/before.db" --no-samples >/dev/null || bad "a backup"
 
-# ---- the second night: another source, other times, one config wrong; the other arch is absent
+# ---- the second night, from another host: another source, other times, one config wrong; the other arch is absent
 sed -i 's/^\(extern "C"\)/static const int another_night = 2;\n\1/' "$TMP/k/add_some.cu"
 grep -q another_night "$TMP/k/add_some.cu" || printf '\n#define ANOTHER_NIGHT 2\n' >>"$TMP/k/add_some.cu"
 script "n == 1024 && BLOCK == 256|ok|1500.0" "n == 2048 && BLOCK == 64|ok|700.0" "n == 8192 && BLOCK == 256|wrong|1.0" "${usual[@]}"
 suite 1024 2048 4096 8192 32768
-(cd "$TMP/out" && "$nightly" --suite "$TMP/k/adds.suite.json" --until 20s --dir nights) >"$TMP/two.out" 2>"$TMP/two.err" &
+(cd "$TMP/out" && "$nightly" --suite "$TMP/k/adds.suite.json" --until 20s --dir nights -- --connect "tcp://127.0.0.1:$port" --key "$TMP/platform.key") >"$TMP/two.out" 2>"$TMP/two.err" &
 night=$!
 children+=("$night")
 # In the middle of it the daemon dies and is started again: the night goes on.

@@ -35,13 +35,13 @@ done
 host=$(hostname -s)
 port=$(python3 - <<'PY'
 import socket
-held = [socket.socket() for _ in range(3)]
+held = [socket.socket() for _ in range(4)]
 for s in held:
     s.bind(("127.0.0.1", 0))
 print(*[s.getsockname()[1] for s in held])
 PY
 )
-read -r p0 p1 p2 <<<"$port"
+read -r p0 p1 p2 listen <<<"$port"
 cat >"$S/slurm.conf" <<CONF
 ClusterName=gk
 SlurmctldHost=$host(127.0.0.1)
@@ -96,7 +96,8 @@ printf '{"run_ms": 400, "rules": []}' >"$TMP/k/mock.json"
 printf '{"op":"add","shapes":[{"n":[1024,2048,4096,8192,16384,32768]}]}' >"$TMP/k/shapes.json"
 budget=54 problems=6
 : >"$TMP/daemon.out"
-"$BIN/gktuned" --state "$GKTUNE_STATE" >>"$TMP/daemon.out" 2>"$TMP/daemon.err" &
+"$BIN/gktune" keys new workers --roles work --pool --out "$TMP/workers.key" >/dev/null 2>"$TMP/err" || bad "keys: $(cat "$TMP/err")"
+"$BIN/gktuned" --state "$GKTUNE_STATE" --listen "ipc://$GKTUNE_STATE/gktuned.sock" --listen "tcp://127.0.0.1:$listen" >>"$TMP/daemon.out" 2>"$TMP/daemon.err" &
 children+=("$!")
 eventually 20 grep -q ready "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.err")"
 "$BIN/gktune" submit "$TMP/k/add_some.kernel.json" --shapes "$TMP/k/shapes.json" --arch mock-sm_80 --budget $budget --strategy random >/dev/null 2>"$TMP/err" || bad "submit: $(cat "$TMP/err")"
@@ -107,7 +108,7 @@ shown() { "$BIN/gktune" workers --json 2>/dev/null | grep -q "\"job\":\"slurm:$1
 array() { # tasks, time, sbatch options... -> job number
   local tasks=$1 time=$2
   shift 2
-  GKTUNE_WORKER_OPTIONS='--device mock:sm_80' "$SRC/deploy/slurm/submit-workers" --connect "ipc://$GKTUNE_STATE/gktuned.sock" --gpus "$tasks" \
+  GKTUNE_WORKER_OPTIONS='--device mock:sm_80' "$SRC/deploy/slurm/submit-workers" --connect "tcp://127.0.0.1:$listen" --key "$TMP/workers.key" --gpus "$tasks" \
     --spool "$TMP/spool" --worker "$BIN/gktune-worker" -- --cpus-per-task=1 --time="$time" --output="$TMP/log-%A_%a" "$@"
 }
 
