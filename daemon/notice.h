@@ -22,7 +22,6 @@
     X(CONFIG_REFUSED, config_refused, ERROR) /* at a reload: the former one goes on */             \
     X(LOG_LEVEL, log_level, INFO)            /* changed by a signal */                             \
     X(LIMITS, limits, INFO)                  /* descriptors, core dumps */                         \
-    X(LIMITS_LOW, limits_low, WARN)                                                                \
     X(STORE_ERROR, store_error, ERROR)      /* the program ends, and the next one recovers */      \
     X(STORE_FULL, store_full, ERROR)        /* no room for a commit: nothing is written */         \
     X(STORE_BACK, store_back, INFO)         /* there is room again */                              \
@@ -46,9 +45,9 @@
     X(WORKER_REJECTED, worker_rejected, WARN)                                                      \
     X(DEVICE_FENCED, device_fenced, ERROR)                                                         \
     X(DEVICE_OK, device_ok, INFO)                                                                  \
-    X(LEASE_LOST, lease_lost, WARN)      /* ended without a result; text says why */               \
-    X(TRIAL_KILLED, trial_killed, WARN)  /* it took its executor with it */                        \
-    X(TRIAL_PARKED, trial_parked, ERROR) /* its attempts are used up */                            \
+    X(LEASE_LOST, lease_lost, WARN)             /* ended without a result; text says why */        \
+    X(TRIAL_KILLED, trial_killed, WARN)         /* it took its executor with it */                 \
+    X(TRIAL_PARKED, trial_parked, ERROR)        /* its attempts are used up */                     \
     X(KEY_SUSPENDED, key_suspended, WARN)       /* after repeated errors, for a minute */          \
     X(RESULT_NOT_OWNER, result_not_owner, WARN) /* for what another worker holds */                \
     X(RESULT_CONFLICT, result_conflict, ERROR)  /* came again, with other content */               \

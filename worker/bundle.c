@@ -59,7 +59,7 @@ static void load(struct worker *worker, struct bundle *bundle)
     gk_diag_init(&diag);
     if (gk_catalog_load(bundle->root, &bundle->catalog, &diag) != GK_OK) {
         (void)gk_diag_status(&diag, &err);
-        worker_log(worker, "bundle %s: %s", bundle->root, err.text);
+        worker_log(worker, GK_WORKER_BUNDLE, "bundle %s: %s", bundle->root, err.text);
         bundle->failed = true;
     }
     gk_diag_fini(&diag);
@@ -182,7 +182,7 @@ static enum gk_status finish(struct bundle *bundle, struct gk_err *err)
 
 static void give_up(struct worker *worker, struct bundle *bundle, const char *text)
 {
-    worker_log(worker, "bundle: %s", text);
+    worker_log(worker, GK_WORKER_BUNDLE, "bundle: %s", text);
     bundle->failed = true;
     leases_advance(worker);
 }

@@ -13,6 +13,8 @@
 
 #include "core/buf.h"
 #include "core/hash.h"
+#include "core/log.h"
+#include "core/notify.h"
 #include "worker/children.h"
 #include "worker/cuda/device_cuda.h"
 #include "worker/emu_report.h"
@@ -31,7 +33,7 @@ static const char help[] =
     "\n"
     "  --connect ENDPOINT        of the daemon: ipc:///path, or tcp://host:port with a key\n"
     "  --device DEVICE           cuda:0, cuda:GPU-UUID, emu, emu:sm_80, mock ...; may be given\n"
-    "                            more than once. Default: every CUDA device\n"
+    "                            more than once. Default, and what all means: every CUDA device\n"
     "  --spool DIR               results, bundles, compiled code\n"
     "                            (default: $XDG_STATE_HOME/gktune/worker)\n"
     "  --compile-processes N     1 to 256 (default: one a core)\n"
@@ -39,6 +41,8 @@ static const char help[] =
     "75\n"
     "  --drain-before TIME       how long before that (default 120s)\n"
     "  --drain-limit TIME        draining takes no longer (default: what a trial may take)\n"
+    "  --log-level LEVEL         error, warn, info (default), debug\n"
+    "  --log-format FORMAT       logfmt (default) or json\n"
     "  --private                 standard input is a pipe: end when it closes\n"
     "  --key FILE                for tcp: of gktune keys new --roles work\n"
     "  --server-key FILE         the daemon's public key, where FILE of --key does not say it\n"
@@ -66,6 +70,9 @@ static const char help[] =
 struct arguments {
     struct gk_worker_options options;
     const char *child, *nvrtc;
+    enum gk_log_level log_level;
+    enum gk_log_format log_format;
+    bool told; /* why it ends stands in the log */
     const char *emu_report;       /* JSON */
     const char *key, *server_key; /* files */
     uint64_t time_limit_ms, drain_before_ms;
@@ -81,6 +88,8 @@ enum option_code {
     OPTION_DRAIN_BEFORE,
     OPTION_DRAIN_LIMIT,
     OPTION_PRIVATE,
+    OPTION_LOG_LEVEL,
+    OPTION_LOG_FORMAT,
     OPTION_KEY,
     OPTION_SERVER_KEY,
     OPTION_UNSANDBOXED,
@@ -100,6 +109,8 @@ static const struct option long_options[] = {
     {"drain-before", required_argument, NULL, OPTION_DRAIN_BEFORE},
     {"drain-limit", required_argument, NULL, OPTION_DRAIN_LIMIT},
     {"private", no_argument, NULL, OPTION_PRIVATE},
+    {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+    {"log-format", required_argument, NULL, OPTION_LOG_FORMAT},
     {"key", required_argument, NULL, OPTION_KEY},
     {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
     {"allow-unsandboxed", no_argument, NULL, OPTION_UNSANDBOXED},
@@ -114,6 +125,9 @@ static const struct option long_options[] = {
 static enum gk_status add_device(struct gk_worker_options *options, const char *name,
                                  struct gk_err *err)
 {
+    if (strcmp(name, "all") == 0) {
+        return GK_OK; /* what none says, for a service unit that has to say something */
+    }
     if (options->device_count == GK_WORKER_DEVICES_MAX) {
         return gk_fail(err, GK_USAGE, "more than %d devices", GK_WORKER_DEVICES_MAX);
     }
@@ -152,6 +166,16 @@ static enum gk_status read_time(const char *option, const char *text, uint64_t *
     return GK_OK;
 }
 
+static enum gk_status read_format(const char *text, enum gk_log_format *format_out,
+                                  struct gk_err *err)
+{
+    if (strcmp(text, "json") != 0 && strcmp(text, "logfmt") != 0) {
+        return gk_fail(err, GK_USAGE, "--log-format '%s': logfmt or json is needed", text);
+    }
+    *format_out = *text == 'j' ? GK_LOG_JSON : GK_LOG_LOGFMT;
+    return GK_OK;
+}
+
 static enum gk_status read_arguments(int argc, char **argv, struct arguments *arguments,
                                      struct gk_err *err)
 {
@@ -180,6 +204,15 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
             break;
         case OPTION_DRAIN_LIMIT:
             status = read_time("--drain-limit", optarg, &arguments->options.drain_limit_ms, err);
+            break;
+        case OPTION_LOG_LEVEL:
+            status = gk_log_level_from(optarg, &arguments->log_level)
+                         ? GK_OK
+                         : gk_fail(err, GK_USAGE, "--log-level '%s': allowed are " GK_LOG_LEVELS,
+                                   optarg);
+            break;
+        case OPTION_LOG_FORMAT:
+            status = read_format(optarg, &arguments->log_format, err);
             break;
         case OPTION_PRIVATE:
             arguments->options.is_private = true;
@@ -291,17 +324,91 @@ static char *default_spool(void)
     return home && *home ? gk_asprintf("%s/.local/state/gktune/worker", home) : NULL;
 }
 
-static void write_log(void *context, const char *text)
+/* What the supervisor's callbacks write to. A private worker speaks to the command that started it:
+ * plain lines, and no service manager. */
+struct voice {
+    struct gk_log *log; /* NULL: plain lines */
+    struct gk_notify notify;
+    struct gk_clock clock;
+    uint64_t fed_ns; /* the watchdog */
+    bool said, was_connected;
+};
+
+static const struct gk_log_event events[] = {
+#define EVENT_ROW(name, text, level) {#text, GK_LOG_##level},
+    GK_WORKER_EVENT_MAP(EVENT_ROW)
+#undef EVENT_ROW
+};
+
+static void write_log(void *context, enum gk_worker_event event, const char *text)
 {
-    (void)context;
-    (void)fprintf(stderr, "gktune-worker: %s\n", text);
+    struct voice *voice = context;
+    if (!voice->log) {
+        (void)fprintf(stderr, "gktune-worker: %s\n", text);
+    } else if (gk_log_begin(voice->log, event)) {
+        gk_log_text(voice->log, "text", text);
+        gk_log_end(voice->log);
+    }
 }
 
 static void write_ready(void *context)
 {
-    (void)context;
+    struct voice *voice = context;
+    if (voice->log) {
+        write_log(context, GK_WORKER_READY, "the daemon has let this worker in");
+    }
     (void)printf("ready\n");
     (void)fflush(stdout);
+}
+
+/* READY once the loop runs: a daemon that is away for a while is no failure of the worker. */
+static void write_beat(void *context, bool connected)
+{
+    struct voice *voice = context;
+    uint64_t every = voice->notify.watchdog_us * 1000 / 3;
+    uint64_t now = voice->clock.monotonic_ns(voice->clock.context);
+    if (!voice->said || voice->was_connected != connected) {
+        (void)gk_notify_send(&voice->notify, "%sSTATUS=%s", voice->said ? "" : "READY=1\n",
+                             connected ? "connected" : "no connection to the daemon yet");
+        voice->said = true;
+        voice->was_connected = connected;
+    }
+    if (every > 0 && now - voice->fed_ns >= every) {
+        voice->fed_ns = now;
+        (void)gk_notify_send(&voice->notify, "WATCHDOG=1"); /* missing ones end us: right */
+    }
+    gk_log_beat(voice->log);
+}
+
+/* The service manager's variables are for this process: no child may speak for it. */
+static enum gk_status voice_init(struct voice *voice, const struct arguments *arguments,
+                                 struct gk_err *err)
+{
+    *voice = (struct voice){.notify = {.fd = -1}, .clock = gk_clock_real()};
+    struct gk_log_setup setup = {.fd = STDERR_FILENO,
+                                 .program = "gktune-worker",
+                                 .format = arguments->log_format,
+                                 .level = arguments->log_level,
+                                 .events = events,
+                                 .event_count = GK_WORKER_EVENT_COUNT,
+                                 .clock = voice->clock};
+    enum gk_status status = GK_OK;
+    if (!arguments->options.is_private) {
+        status = gk_notify_init(&voice->notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"),
+                                getenv("WATCHDOG_PID"), getpid(), err);
+        status = status == GK_OK ? gk_log_create(&setup, &voice->log, err) : status;
+    }
+    (void)unsetenv("NOTIFY_SOCKET");
+    (void)unsetenv("WATCHDOG_USEC");
+    (void)unsetenv("WATCHDOG_PID");
+    return status;
+}
+
+static void voice_fini(struct voice *voice)
+{
+    (void)gk_notify_send(&voice->notify, "STOPPING=1"); /* nobody may listen */
+    gk_notify_fini(&voice->notify);
+    gk_log_destroy(voice->log);
 }
 
 /* Where bubblewrap is; NULL when it is not wanted or not there. */
@@ -373,13 +480,17 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
 {
     char *job = find_job();
     struct gk_worker_options *options = &arguments->options;
+    struct voice voice;
     char program[PATH_MAX] = "";
     char *spool = options->spool ? gk_strdup(options->spool) : default_spool();
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct gk_device_props *devices = NULL;
     struct gk_key key = {0};
-    enum gk_status status = find_key(arguments, &key, err);
+    enum gk_status status = voice_init(&voice, arguments, err);
+    if (status == GK_OK) {
+        status = find_key(arguments, &key, err);
+    }
     if (status == GK_OK && options->device_count == 0) {
         status = default_devices(options, &devices, err);
     }
@@ -400,12 +511,20 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
         options->places = compiler_places();
         options->log = write_log;
         options->ready = write_ready;
+        options->beat = write_beat;
+        options->context = &voice;
         if (options->compile_processes == 0) {
             options->compile_processes = cores > 256 ? 256 : cores > 0 ? (uint32_t)cores : 1;
         }
+        gk_log_say(voice.log, GK_WORKER_START, "%s, daemon at %s, spool %s", BUILD,
+                   options->endpoint, spool);
         status = gk_worker_run(options, err);
+        gk_log_say(voice.log, status == GK_OK ? GK_WORKER_ENDED : GK_WORKER_FAILED, "%s",
+                   status == GK_OK ? "in order" : err->text);
+        arguments->told = voice.log != NULL;
     }
     gk_key_wipe(&key);
+    voice_fini(&voice);
     free(devices);
     free(spool);
     free(job);
@@ -500,7 +619,7 @@ static int emu_report(const char *text, bool is_private)
 
 int main(int argc, char **argv)
 {
-    struct arguments arguments = {0};
+    struct arguments arguments = {.log_level = GK_LOG_INFO};
     struct gk_err err = {0};
     enum gk_status status = read_arguments(argc, argv, &arguments, &err);
     if (status == GK_OK && arguments.help) {
@@ -529,7 +648,7 @@ int main(int argc, char **argv)
     if (status == GK_OK && again) {
         return EXIT_AGAIN;
     }
-    if (status != GK_OK) {
+    if (status != GK_OK && !arguments.told) {
         (void)fprintf(stderr, "gktune-worker: %s\n", err.text);
     }
     return gk_status_exit(status);

@@ -162,7 +162,7 @@ static void slot_frame(void *context, const struct gk_json *json)
     } else if (gk_code_from_json(json, &output, &err) != GK_OK) {
         fail_task(task, GK_FAILURE_COMPILE_CRASH, err.text);
     } else if (gk_code_write(task->path, &output, &err) != GK_OK) {
-        worker_log(slot->worker, "code cache: %s", err.text);
+        worker_log(slot->worker, GK_WORKER_CACHE, "code cache: %s", err.text);
         fail_task(task, GK_FAILURE_INFRA, err.text); /* executors read the file */
     } else {
         take_output(task, &output);

@@ -53,7 +53,13 @@ enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const 
     }
     if (bwrap) {
         add(&command, bwrap, &failed);
-        add(&command, "--unshare-all", &failed);
+        /* All but the host's name: it is no secret, and a service unit that forbids to make one
+         * more kind of namespace forbids it to everybody else too. */
+        static const char *const apart[] = {"--unshare-user-try", "--unshare-ipc", "--unshare-pid",
+                                            "--unshare-net", "--unshare-cgroup-try"};
+        for (size_t i = 0; i < GK_ARRAY_COUNT(apart); i++) {
+            add(&command, apart[i], &failed);
+        }
         add(&command, "--die-with-parent", &failed);
         add(&command, "--new-session", &failed);
         add(&command, "--clearenv", &failed);

@@ -34,7 +34,8 @@ void session_send(struct worker *worker, enum gk_message_type type, int64_t toke
         message.seq = ++worker->seq;
         enum gk_status status = gk_link_send(worker->link, NULL, &message, &err);
         if (status != GK_OK && status != GK_AGAIN) {
-            worker_log(worker, "sending %s: %s", gk_message_name(type), err.text);
+            worker_log(worker, GK_WORKER_SEND_FAILED, "sending %s: %s", gk_message_name(type),
+                       err.text);
         }
     }
     gk_message_fini(&message);
@@ -62,7 +63,7 @@ void session_result(struct worker *worker, int64_t token, int64_t pass, struct g
     struct gk_err err = {0};
     if (gk_spool_put(worker->spool, token, pass, body, &err) != GK_OK) {
         /* Sent nevertheless: a full disk must not lose what a live connection can deliver. */
-        worker_log(worker, "spool: %s", err.text);
+        worker_log(worker, GK_WORKER_SPOOL, "spool: %s", err.text);
     }
     session_send(worker, GK_MSG_RESULT, token, body);
 }
@@ -250,7 +251,7 @@ static void take_welcome(struct worker *worker, const struct gk_message *message
     (void)gk_spool_each(worker->spool, send_spooled, worker, &damaged,
                         NULL); /* out of memory: at the next session */
     if (damaged) {
-        worker_log(worker, "spool: %u damaged results removed", damaged);
+        worker_log(worker, GK_WORKER_SPOOL, "spool: %u damaged results removed", damaged);
     }
     for (uint32_t i = 0; i < worker->bench_count; i++) {
         worker->benches[i].credit_sent = -1;
@@ -272,7 +273,7 @@ static void take_leases(struct worker *worker, const struct gk_json *body)
             session_release(worker, gk_json_get_int(gk_json_at(leases, i), "token", 0),
                             worker->drain_reason);
         } else if (lease_take(worker, gk_json_at(leases, i), &err) != GK_OK) {
-            worker_log(worker, "%s", err.text);
+            worker_log(worker, GK_WORKER_LEASE, "%s", err.text);
         }
     }
     /* The daemon took one off for each lease. If as many have begun or ended since, the number is
@@ -319,7 +320,7 @@ static void take_reject(struct worker *worker, const struct gk_json *body)
 {
     const char *text = gk_json_get_string(body, "text", "no reason given");
     int64_t retry_ms = gk_json_get_int(body, "retry_after_ms", 0);
-    worker_log(worker, "the daemon refuses this worker: %s", text);
+    worker_log(worker, GK_WORKER_REJECTED, "the daemon refuses this worker: %s", text);
     if (retry_ms <= 0) {
         worker_end(worker, GK_DENIED, text);
     } else {
@@ -343,12 +344,12 @@ static void take_error(struct worker *worker, const struct gk_json *body)
     const char *status = gk_json_get_string(body, "status", "ERROR");
     if (strcmp(status, gk_status_name(GK_STALE)) == 0) {
         if (worker->welcome) { /* else: answers to what was sent before the new HELLO */
-            worker_log(worker, "%s; a new session begins", text);
+            worker_log(worker, GK_WORKER_SESSION, "%s; a new session begins", text);
             begin_again(worker);
         }
         return;
     }
-    worker_log(worker, "the daemon says: %s: %s", status, text);
+    worker_log(worker, GK_WORKER_DAEMON_ERROR, "the daemon says: %s: %s", status, text);
     if (!worker->welcome) {
         session_disconnect(worker); /* it did not take HELLO */
     } else {
@@ -383,7 +384,7 @@ static void take_message(struct worker *worker, const struct gk_message *message
     case GK_MSG_PONG:
         break;
     case GK_MSG_BYE:
-        worker_log(worker, "the daemon ended: %s",
+        worker_log(worker, GK_WORKER_CONNECTING, "the daemon ended: %s",
                    gk_json_get_string(message->body, "reason", "-"));
         session_disconnect(worker); /* another may come; a private worker ends with its parent */
         break;
@@ -391,7 +392,8 @@ static void take_message(struct worker *worker, const struct gk_message *message
         take_error(worker, message->body);
         break;
     default:
-        worker_log(worker, "%s is not for workers", gk_message_name(message->type));
+        worker_log(worker, GK_WORKER_MALFORMED, "%s is not for workers",
+                   gk_message_name(message->type));
         break;
     }
 }
@@ -408,7 +410,8 @@ static void on_ready(void *context)
             return;
         }
         if (status != GK_OK) {
-            worker_log(worker, "a malformed message was dropped: %s", err.text);
+            worker_log(worker, GK_WORKER_MALFORMED, "a malformed message was dropped: %s",
+                       err.text);
             continue;
         }
         worker->heard_ms = uv_now(&worker->loop);
@@ -485,7 +488,7 @@ static void on_reconnect(uv_timer_t *timer)
         if (session_connect(worker, &err) == GK_OK) {
             return;
         }
-        worker_log(worker, "connecting: %s", err.text);
+        worker_log(worker, GK_WORKER_CONNECTING, "connecting: %s", err.text);
     }
     (void)uv_timer_start(timer, on_reconnect, back_off_ms(worker),
                          0); /* fails only without a callback */
@@ -521,7 +524,8 @@ void session_beat(struct worker *worker)
         return;
     }
     if (silent_ms > worker->heartbeat_ms * worker->liveness) {
-        worker_log(worker, "no word from the daemon for %llu ms; connecting again",
+        worker_log(worker, GK_WORKER_CONNECTING,
+                   "no word from the daemon for %llu ms; connecting again",
                    (unsigned long long)silent_ms);
         session_disconnect(worker);
         return;

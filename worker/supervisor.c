@@ -17,14 +17,14 @@
 #define AGAIN_MS        2000
 #define BEAT_MS         500 /* how often silence is looked at; PINGs go out at the heartbeat */
 
-void worker_log(struct worker *worker, const char *format, ...)
+void worker_log(struct worker *worker, enum gk_worker_event event, const char *format, ...)
 {
     char text[GK_ERR_TEXT_MAX];
     va_list ap;
     va_start(ap, format);
     (void)vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    worker->options->log(worker->options->context, text);
+    worker->options->log(worker->options->context, event, text);
 }
 
 void worker_end(struct worker *worker, enum gk_status status, const char *reason)
@@ -55,6 +55,9 @@ static void on_heartbeat(uv_timer_t *timer)
     struct worker *worker = timer->data;
     session_beat(worker);
     drain_check(worker);
+    if (worker->options->beat) {
+        worker->options->beat(worker->options->context, worker->welcome);
+    }
     for (uint32_t i = 0; i < worker->bench_count; i++) {
         gk_gpu_lock_tend(worker->benches[i].lock);
     }
@@ -123,7 +126,7 @@ static enum gk_status find_compiler(struct worker *worker, struct gk_err *err)
                                               : "bubblewrap (bwrap) was not found");
     }
     if (needed && !worker->sandboxed) {
-        worker_log(worker,
+        worker_log(worker, GK_WORKER_SANDBOX,
                    "compile processes run without a sandbox (bubblewrap is absent or does not "
                    "work here): a source can read the files of this user");
     }

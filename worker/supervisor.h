@@ -13,6 +13,32 @@
 
 #define GK_WORKER_DEVICES_MAX 16
 
+/* What a worker's log knows. Names are stable; X(enum name, name in the log, level of core/log.h)
+ */
+#define GK_WORKER_EVENT_MAP(X)                                                                     \
+    X(START, start, INFO)                                                                          \
+    X(READY, ready, INFO) /* the daemon has let it in for the first time */                        \
+    X(ENDED, ended, INFO)                                                                          \
+    X(FAILED, failed, ERROR)            /* the program ends with an error */                       \
+    X(CONNECTING, connecting, INFO)     /* the connection was lost, or cannot be made */           \
+    X(SESSION, session, INFO)           /* the daemon has forgotten this session */                \
+    X(REJECTED, rejected, ERROR)        /* the daemon does not want this worker */                 \
+    X(DAEMON_ERROR, daemon_error, WARN) /* its answer was an ERROR */                              \
+    X(MALFORMED, malformed, WARN)                                                                  \
+    X(SEND_FAILED, send_failed, WARN)                                                              \
+    X(SPOOL, spool, WARN) /* results on this host's disk */                                        \
+    X(SANDBOX, sandbox, WARN)                                                                      \
+    X(BUNDLE, bundle, WARN) /* sources that did not come whole */                                  \
+    X(CACHE, cache, WARN)                                                                          \
+    X(LEASE, lease, WARN)
+
+enum gk_worker_event {
+#define GK_WORKER_EVENT_ENUM(name, text, level) GK_WORKER_##name,
+    GK_WORKER_EVENT_MAP(GK_WORKER_EVENT_ENUM)
+#undef GK_WORKER_EVENT_ENUM
+        GK_WORKER_EVENT_COUNT
+};
+
 struct gk_worker_options {
     const char *endpoint;
     const struct gk_key *key; /* with the daemon's public one, for tcp; NULL: ipc */
@@ -32,8 +58,11 @@ struct gk_worker_options {
     uint64_t drain_limit_ms;    /* draining takes no longer; 0: as long as a trial may run */
     bool *again;                /* set when it drained and is to be started again; may be NULL */
     struct gk_compiler_places places;
-    void (*log)(void *context, const char *text); /* one line, without its end */
-    void (*ready)(void *context);                 /* after the first WELCOME */
+    void (*log)(void *context, enum gk_worker_event event, const char *text); /* one line */
+    void (*ready)(void *context); /* after the first WELCOME */
+    /* Several times a second, from the loop; connected: the daemon has let it in. NULL: nobody
+     * wants to know. */
+    void (*beat)(void *context, bool connected);
     void *context;
 };
 

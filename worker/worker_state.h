@@ -187,8 +187,8 @@ struct worker {
     uint32_t kill_next;
 };
 
-void worker_log(struct worker *worker, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void worker_log(struct worker *worker, enum gk_worker_event event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Ends the loop: BYE, children killed, gk_worker_run returns status. */
 void worker_end(struct worker *worker, enum gk_status status, const char *reason);
 
