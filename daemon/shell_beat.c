@@ -90,6 +90,30 @@ static void look_at_disk(struct shell *shell)
     keep_ballast(shell, &marks);
 }
 
+/* ------------------------------------------------------------------ descriptors */
+
+/* The link lets nobody in near the limit; here it becomes visible. Back with as many again free, so
+ * that it does not flap. */
+static void look_at_fds(struct shell *shell)
+{
+    gk_own_stats(&shell->own);
+    uint64_t open = shell->own.open_fds, limit = shell->own.max_fds;
+    uint64_t left = limit > open ? limit - open : 0;
+    bool low = shell->fds_low ? left < 2 * GK_FDS_RESERVED : left < GK_FDS_RESERVED;
+    if (low == shell->fds_low) {
+        return;
+    }
+    shell->fds_low = low;
+    if (gk_log_begin(shell->options->log, low ? GK_EVENT_FDS_LOW : GK_EVENT_FDS_OK)) {
+        gk_log_int(shell->options->log, "open", (int64_t)open);
+        gk_log_int(shell->options->log, "limit", (int64_t)limit);
+        gk_log_text(shell->options->log, "text",
+                    low ? "nobody new is let in until peers go: raise the limit of descriptors"
+                        : "there is room for new peers again");
+        gk_log_end(shell->options->log);
+    }
+}
+
 /* ------------------------------------------------------------------ the page */
 
 static uint64_t file_bytes(const char *path, const char *suffix)
@@ -125,7 +149,7 @@ static void publish(struct shell *shell)
                                  .wal_bytes = file_bytes(shell->store, "-wal"),
                                  .backup_wall_ms = counters.backup_wall_ms};
     struct gk_buf page = {0};
-    gk_own_stats(&metrics.own);
+    metrics.own = shell->own;
     find_degraded(shell, metrics.degraded);
     gk_metrics_render(&metrics, &page);
     if (gk_buf_status(&page, NULL) == GK_OK) {
@@ -193,6 +217,7 @@ static void look_at_door(struct shell *shell)
 void beat_look(struct shell *shell)
 {
     look_at_disk(shell);
+    look_at_fds(shell);
     look_at_door(shell);
     if (shell->result == GK_OK && shell->core && shell->http) {
         publish(shell);

@@ -53,6 +53,7 @@ struct shell {
     bool free_unknown, ballast_told;
     uint64_t full_until_ns, full_wait_ns; /* a full disk is tried again no earlier */
     bool fds_low;
+    struct gk_own_stats own; /* as of the last look */
     /* What was told to the service manager, and when. */
     char status_line[160];
     uint64_t watchdog_ns;

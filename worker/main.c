@@ -72,7 +72,7 @@ struct arguments {
     const char *child, *nvrtc;
     enum gk_log_level log_level;
     enum gk_log_format log_format;
-    bool told; /* why it ends stands in the log */
+    bool told;                    /* why it ends stands in the log */
     const char *emu_report;       /* JSON */
     const char *key, *server_key; /* files */
     uint64_t time_limit_ms, drain_before_ms;

@@ -218,7 +218,7 @@ static bool is_ghost(struct worker *worker, const struct gk_message *message)
         worker->epoch_seen = 0;
     }
     if (message->epoch < worker->epoch_seen) {
-        worker_log(worker,
+        worker_log(worker, GK_WORKER_OLDER_DAEMON,
                    "a daemon with epoch %llu answers, %llu was seen before: an older copy of the "
                    "store is served; nothing is done for it",
                    (unsigned long long)message->epoch, (unsigned long long)worker->epoch_seen);
@@ -517,7 +517,8 @@ void session_beat(struct worker *worker)
         return;
     }
     if (gk_link_refused(worker->link, &refused) != GK_OK) {
-        worker_log(worker, "%s; trying again later", refused.text); /* it may be admitted yet */
+        worker_log(worker, GK_WORKER_REJECTED, "%s; trying again later",
+                   refused.text); /* it may be admitted yet */
         worker->attempts =
             worker->attempts < REFUSED_ATTEMPTS ? REFUSED_ATTEMPTS : worker->attempts;
         session_disconnect(worker);

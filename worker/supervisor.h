@@ -19,11 +19,12 @@
     X(START, start, INFO)                                                                          \
     X(READY, ready, INFO) /* the daemon has let it in for the first time */                        \
     X(ENDED, ended, INFO)                                                                          \
-    X(FAILED, failed, ERROR)            /* the program ends with an error */                       \
-    X(CONNECTING, connecting, INFO)     /* the connection was lost, or cannot be made */           \
-    X(SESSION, session, INFO)           /* the daemon has forgotten this session */                \
-    X(REJECTED, rejected, ERROR)        /* the daemon does not want this worker */                 \
-    X(DAEMON_ERROR, daemon_error, WARN) /* its answer was an ERROR */                              \
+    X(FAILED, failed, ERROR)             /* the program ends with an error */                      \
+    X(CONNECTING, connecting, INFO)      /* the connection was lost, or cannot be made */          \
+    X(SESSION, session, INFO)            /* the daemon has forgotten this session */               \
+    X(REJECTED, rejected, ERROR)         /* the daemon does not want this worker */                \
+    X(OLDER_DAEMON, older_daemon, ERROR) /* an older copy of the store is served */                \
+    X(DAEMON_ERROR, daemon_error, WARN)  /* its answer was an ERROR */                             \
     X(MALFORMED, malformed, WARN)                                                                  \
     X(SEND_FAILED, send_failed, WARN)                                                              \
     X(SPOOL, spool, WARN) /* results on this host's disk */                                        \

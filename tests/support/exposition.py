@@ -175,6 +175,18 @@ def self_test():
     raise SystemExit("a metric that there is not was accepted")
 
 
+def check_pages(paths):
+    """Every alert has a row in the operators' page, and every event of the log is on it."""
+    texts = {path: open(path, encoding="utf-8").read() for path in paths}
+    pages = "".join(text for path, text in texts.items() if path.endswith(".md"))
+    alerts = [name for text in texts.values() for name in re.findall(r"alert: (\w+)", text)]
+    events = [name for text in texts.values() for name in re.findall(r"^    X\([A-Z_]+, (\w+), [A-Z]+\)", text, re.M)]
+    missing = [name for name in alerts if "| %s |" % name not in pages] + [name for name in events if "`%s`" % name not in pages]
+    if missing:
+        raise ValueError("no page for operators says what to do about " + ", ".join(missing))
+    return len(alerts), len(events)
+
+
 def main():
     if sys.argv[1:] == ["--self-test"]:
         print("%d bad pages refused" % self_test())
@@ -184,6 +196,8 @@ def main():
     for path in sys.argv[2:]:
         with open(path, encoding="utf-8") as file:
             print("%s: %d metrics" % (path, check_mentions(path, file.read(), families)))
+    if len(sys.argv) > 2:
+        print("%d alerts, %d events explained" % check_pages(sys.argv[2:]))
     print("%d families" % len(families))
 
 
