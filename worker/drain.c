@@ -8,8 +8,9 @@
  */
 #include "worker/worker_state.h"
 
-#define ACK_WAIT_MS 5000 /* for the daemon to store the last results: the spool holds them anyway  \
-                          */
+#define ACK_WAIT_MS                                                                                \
+    5000 /* for the daemon to store the last results: the spool holds them anyway                  \
+          */
 
 static void release_queued(struct worker *worker, const char *reason)
 {
@@ -50,7 +51,7 @@ void drain_check(struct worker *worker)
         return;
     }
     if (worker->drain_end_ms > 0 && now_ms >= worker->drain_end_ms) {
-        worker_log(worker, "draining took too long: what runs is given back");
+        worker_log(worker, GK_WORKER_DRAIN, "draining took too long: what runs is given back");
         worker_end(worker, GK_OK, "draining took too long");
         return;
     }
@@ -80,7 +81,7 @@ void drain_begin(struct worker *worker, const char *reason, bool again)
     uint32_t before = worker->lease_count;
     session_credit(worker); /* none, from now on: nothing comes while the rest goes back */
     release_queued(worker, reason);
-    worker_log(worker, "draining: %s; %u leases given back, %u run to their end", reason,
-               before - worker->lease_count, worker->lease_count);
+    worker_log(worker, GK_WORKER_DRAIN, "draining: %s; %u leases given back, %u run to their end",
+               reason, before - worker->lease_count, worker->lease_count);
     drain_check(worker);
 }

@@ -24,7 +24,8 @@
     X(SESSION, session, INFO)            /* the daemon has forgotten this session */               \
     X(REJECTED, rejected, ERROR)         /* the daemon does not want this worker */                \
     X(OLDER_DAEMON, older_daemon, ERROR) /* an older copy of the store is served */                \
-    X(DAEMON_ERROR, daemon_error, WARN)  /* its answer was an ERROR */                             \
+    X(DRAIN, drain, INFO) /* it takes nothing more, and ends when what runs has ended */           \
+    X(DAEMON_ERROR, daemon_error, WARN) /* its answer was an ERROR */                              \
     X(MALFORMED, malformed, WARN)                                                                  \
     X(SEND_FAILED, send_failed, WARN)                                                              \
     X(SPOOL, spool, WARN) /* results on this host's disk */                                        \
