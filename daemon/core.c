@@ -151,9 +151,9 @@ enum gk_status core_event_text(struct gk_core *core, int64_t job, const char *ki
     int64_t event = 0;
     enum gk_status status = gk_buf_status(text, err);
     core->new_events = true;
-    return status == GK_OK ? gk_db_event_put(core->db, job, core->wall_ms, kind, gk_buf_text(text),
-                                             &event, err)
-                           : status;
+    return status == GK_OK
+               ? gk_db_event_put(core->db, job, core->wall_ms, kind, gk_buf_text(text), &event, err)
+               : status;
 }
 
 static void queue_pop(struct gk_core *core, struct out *out)
@@ -170,7 +170,8 @@ bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_mess
     while (core->queue_count > 0) {
         queue_pop(core, &out);
         bool good = true;
-        if (!out.message.body) { /* fails when out of memory alone: as a full queue, it is dropped */
+        if (!out.message
+                 .body) { /* fails when out of memory alone: as a full queue, it is dropped */
             good = gk_json_parse(gk_buf_text(&out.text), out.text.size, "a queued message",
                                  &out.message.body, NULL) == GK_OK;
             gk_buf_fini(&out.text);

@@ -93,7 +93,7 @@ struct gk_core_counters {
     uint64_t refusals[GK_CORE_REFUSAL_COUNT]; /* ERROR and REPLY that are not OK */
     uint64_t workers_came, workers_lost, workers_rejected, devices_fenced_total;
     uint64_t jobs_done, jobs_failed, jobs_cancelled, queue_dropped, notices_lost, backups;
-    uint64_t backup_wall_ms; /* of the last backup that this process made; 0: none */
+    uint64_t backup_wall_ms; /* of the last backup; 0: none */
     uint64_t damaged;        /* trials that the scrub found damaged */
     struct gk_histogram compile_s, verify_s, measure_s;
     uint32_t sessions, open_jobs, held_leases, watchers;

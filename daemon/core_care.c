@@ -150,6 +150,9 @@ static enum gk_status backup_step(struct gk_core *core, struct care_work *work, 
         struct gk_db_backup *backup = work->backup;
         work->backup = NULL; /* freed in any case */
         status = gk_db_backup_finish(backup, err);
+        if (status == GK_OK) {
+            status = gk_db_backup_note(core->db, core->wall_ms, err);
+        }
         *done_out = status == GK_OK;
         core->counters.backups += *done_out;
         core->counters.backup_wall_ms = *done_out ? core->wall_ms : core->counters.backup_wall_ms;

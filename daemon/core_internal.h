@@ -1,9 +1,9 @@
 /*
  * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
- * core_session.c workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells;
- * core_age.c priorities; core_fence.c devices without leases; core_care.c work beside serving;
- * core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c
- * restart; core_submit.c and requests.c the verbs of clients.
+ * core_session.c workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks,
+ * tells; core_age.c priorities; core_fence.c devices without leases; core_care.c work beside
+ * serving; core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job;
+ * core_load.c restart; core_submit.c and requests.c the verbs of clients.
  */
 #ifndef GK_DAEMON_CORE_INTERNAL_H
 #define GK_DAEMON_CORE_INTERNAL_H
@@ -53,7 +53,7 @@
 #define NOTICES_MAX       GK_CORE_NOTICES
 #define RETRY_NEWER_MS    60000 /* of a worker that is newer than this daemon */
 #define RETRY_MANY_MS     30000 /* of a worker that found SESSIONS_MAX others */
-#define RETRY_FULL_MS     5000 /* when a worker may come back to a daemon whose disk is full */
+#define RETRY_FULL_MS     5000  /* when a worker may come back to a daemon whose disk is full */
 /* Finalists: a model's times are exact; a measured trial has a few samples, so more are looked at.
  */
 #define FINALISTS_MODELLED 8

@@ -164,6 +164,9 @@ enum gk_status core_load(struct gk_core *core, struct gk_err *err)
     struct gk_json *jobs = NULL;
     enum gk_status status = operators_load(core, err);
     if (status == GK_OK) {
+        status = gk_db_backup_last(core->db, &core->counters.backup_wall_ms, err);
+    }
+    if (status == GK_OK) {
         status = gk_db_jobs_open(core->db, &jobs, err);
     }
     for (size_t i = 0; status == GK_OK && i < gk_json_count(jobs); i++) {

@@ -86,8 +86,10 @@ static void render_work(struct gk_buf *out, const struct gk_core_counters *core)
                  core->oldest_ready_s[i]);
     }
     plain(out, "gktune_picks_total", "counter", "Picks made.", (double)core->picks);
-    plain(out, "gktune_deadletter_configs_total", "counter",
+    plain(out, "gktune_trials_parked_total", "counter",
           "Trials parked because their attempts were used up.", (double)core->parked);
+    plain(out, "gktune_deadletter_configs", "gauge",
+          "Trials and configs that wait for an operator.", core->dead_letters);
     plain(out, "gktune_watchers", "gauge", "Clients that watch a job.", core->watchers);
 }
 
@@ -129,6 +131,8 @@ static void render_peers(struct gk_buf *out, const struct gk_core_counters *core
     family(out, "gktune_workers", "gauge", "Connected workers by state.");
     labelled(out, "gktune_workers", "state", "active", core->sessions - core->workers_quiet);
     labelled(out, "gktune_workers", "state", "quiet", core->workers_quiet);
+    plain(out, "gktune_workers_drained", "gauge", "Connected workers that an operator empties.",
+          core->drained_workers);
     plain(out, "gktune_workers_came_total", "counter", "Sessions that workers began.",
           (double)core->workers_came);
     plain(out, "gktune_workers_lost_total", "counter", "Sessions that ended without BYE.",
@@ -192,6 +196,8 @@ static void render_store(struct gk_buf *out, const struct gk_metrics *metrics)
         labelled(out, "gktune_store_errors_total", "code", store_error_names[i],
                  (double)shell->store_errors[i]);
     }
+    plain(out, "gktune_store_damaged_rows_total", "counter",
+          "Trials that the scrub found to be not what was stored.", (double)metrics->core->damaged);
     plain(out, "gktune_store_bytes", "gauge", "Size of the store.", (double)metrics->store_bytes);
     plain(out, "gktune_store_wal_bytes", "gauge", "Size of its write-ahead log.",
           (double)metrics->wal_bytes);

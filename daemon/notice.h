@@ -22,10 +22,10 @@
     X(CONFIG_REFUSED, config_refused, ERROR) /* at a reload: the former one goes on */             \
     X(LOG_LEVEL, log_level, INFO)            /* changed by a signal */                             \
     X(LIMITS, limits, INFO)                  /* descriptors, core dumps */                         \
-    X(STORE_ERROR, store_error, ERROR)      /* the program ends, and the next one recovers */      \
-    X(STORE_FULL, store_full, ERROR)        /* no room for a commit: nothing is written */         \
-    X(STORE_BACK, store_back, INFO)         /* there is room again */                              \
-    X(STORE_RESTORED, store_restored, WARN) /* from a backup: the epoch has jumped */              \
+    X(STORE_ERROR, store_error, ERROR)       /* the program ends, and the next one recovers */     \
+    X(STORE_FULL, store_full, ERROR)         /* no room for a commit: nothing is written */        \
+    X(STORE_BACK, store_back, INFO)          /* there is room again */                             \
+    X(STORE_RESTORED, store_restored, WARN)  /* from a backup: the epoch has jumped */             \
     X(STORE_DAMAGE, store_damage, ERROR) /* the scrub found a row that is not what was stored */   \
     X(STORE_SLOW, store_slow, WARN)      /* a commit took more than a second */                    \
     X(DISK_LOW, disk_low, WARN)          /* no new work */                                         \

@@ -23,7 +23,7 @@ enum gk_setting_rank { GK_SETTING_DEFAULT, GK_SETTING_FILE, GK_SETTING_OPTION };
       "~/.local/state/gktune)")                                                                    \
     X(LISTEN, listen, "ENDPOINT",                                                                  \
       "ipc:///path, or tcp://host:port for those whom gktune keys admits; more than once "         \
-      "(default: gktuned.sock in the state folder)")                                                                                   \
+      "(default: gktuned.sock in the state folder)")                                               \
     X(HTTP, http, "ADDR:PORT", "/healthz /readyz /version /metrics there (default: off)")          \
     X(LOG_LEVEL, log_level, "LEVEL", "error, warn, info or debug (default: info)")                 \
     X(LOG_FORMAT, log_format, "FORMAT", "logfmt or json (default: logfmt)")                        \

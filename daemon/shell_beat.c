@@ -126,12 +126,13 @@ static uint64_t file_bytes(const char *path, const char *suffix)
                : 0;
 }
 
-static void find_degraded(struct shell *shell, bool degraded_out[GK_DEGRADED_COUNT])
+static void find_degraded(const struct shell *shell, const struct gk_core_counters *counters,
+                          bool degraded_out[GK_DEGRADED_COUNT])
 {
     memset(degraded_out, 0, GK_DEGRADED_COUNT * sizeof *degraded_out);
     degraded_out[GK_DEGRADED_DISK_LOW] = shell->disk == GK_CORE_DISK_LOW;
     degraded_out[GK_DEGRADED_DISK_FULL] = shell->disk == GK_CORE_DISK_FULL;
-    degraded_out[GK_DEGRADED_DRAINING] = shell->ending;
+    degraded_out[GK_DEGRADED_DRAINING] = shell->ending || counters->draining;
     degraded_out[GK_DEGRADED_FDS] = shell->fds_low;
 }
 
@@ -150,7 +151,7 @@ static void publish(struct shell *shell)
                                  .backup_wall_ms = counters.backup_wall_ms};
     struct gk_buf page = {0};
     metrics.own = shell->own;
-    find_degraded(shell, metrics.degraded);
+    find_degraded(shell, &counters, metrics.degraded);
     gk_metrics_render(&metrics, &page);
     if (gk_buf_status(&page, NULL) == GK_OK) {
         gk_http_publish(shell->http, metrics.degraded, gk_buf_detach(&page));
@@ -166,6 +167,7 @@ static void make_status(struct shell *shell, char line[160])
     const char *state = shell->disk == GK_CORE_DISK_FULL  ? "DISK FULL, nothing is written: "
                         : shell->disk == GK_CORE_DISK_LOW ? "disk low, no new work: "
                         : shell->fds_low                  ? "descriptors low: "
+                        : counters.draining               ? "draining, no new work: "
                                                           : "";
     (void)snprintf(line, 160,
                    "%s%" PRIu32 " workers, %" PRIu32 " open jobs, %" PRIu32 " leases out", state,

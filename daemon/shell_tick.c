@@ -268,9 +268,9 @@ static bool take_messages(struct shell *shell)
         }
         any = true;
         if (status == GK_OK) {
-            status = gk_core_message_text(shell->core, &peer, &message, gk_buf_text(&shell->body),
-                                          shell->body.size, shell_now(shell), shell_wall(shell),
-                                          &err);
+            status =
+                gk_core_message_text(shell->core, &peer, &message, gk_buf_text(&shell->body),
+                                     shell->body.size, shell_now(shell), shell_wall(shell), &err);
             if (status != GK_OK) {
                 tick_store_failed(shell, status, &err);
                 break;

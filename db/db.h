@@ -349,6 +349,10 @@ enum gk_status gk_db_backup_step(struct gk_db_backup *backup, bool *done_out, st
 enum gk_status gk_db_backup_file(struct gk_db_backup *backup, const void *bytes, size_t size,
                                  struct gk_err *err);
 enum gk_status gk_db_backup_finish(struct gk_db_backup *backup, struct gk_err *err);
+/* When the last backup was whole, so that its age is known after a restart too. 0: there was none.
+ */
+enum gk_status gk_db_backup_note(struct gk_db *db, uint64_t wall_ms, struct gk_err *err);
+enum gk_status gk_db_backup_last(struct gk_db *db, uint64_t *wall_ms_out, struct gk_err *err);
 void gk_db_backup_end(struct gk_db_backup *backup); /* gives it up; may be NULL */
 enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
                             struct gk_err *err);

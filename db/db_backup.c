@@ -275,3 +275,23 @@ enum gk_status gk_db_restore(const char *from, const char *path, struct gk_err *
     gk_db_close(db);
     return status;
 }
+
+enum gk_status gk_db_backup_note(struct gk_db *db, uint64_t wall_ms, struct gk_err *err)
+{
+    return db_run(db, err,
+                  "INSERT INTO meta(key,value) VALUES('backup_ms',?1)"
+                  " ON CONFLICT(key) DO UPDATE SET value=?1",
+                  "i", (int64_t)wall_ms);
+}
+
+enum gk_status gk_db_backup_last(struct gk_db *db, uint64_t *wall_ms_out, struct gk_err *err)
+{
+    int64_t wall_ms = 0;
+    enum gk_status status =
+        db_int(db, err, &wall_ms, "SELECT value FROM meta WHERE key='backup_ms'", "");
+    if (status == GK_OK || status == GK_NOT_FOUND) {
+        *wall_ms_out = status == GK_OK ? (uint64_t)wall_ms : 0;
+        return GK_OK;
+    }
+    return status;
+}

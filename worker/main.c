@@ -166,13 +166,18 @@ static enum gk_status read_time(const char *option, const char *text, uint64_t *
     return GK_OK;
 }
 
-static enum gk_status read_format(const char *text, enum gk_log_format *format_out,
-                                  struct gk_err *err)
+static enum gk_status read_log(int code, const char *text, struct arguments *arguments,
+                               struct gk_err *err)
 {
+    if (code == OPTION_LOG_LEVEL) {
+        return gk_log_level_from(text, &arguments->log_level)
+                   ? GK_OK
+                   : gk_fail(err, GK_USAGE, "--log-level '%s': allowed are " GK_LOG_LEVELS, text);
+    }
     if (strcmp(text, "json") != 0 && strcmp(text, "logfmt") != 0) {
         return gk_fail(err, GK_USAGE, "--log-format '%s': logfmt or json is needed", text);
     }
-    *format_out = *text == 'j' ? GK_LOG_JSON : GK_LOG_LOGFMT;
+    arguments->log_format = *text == 'j' ? GK_LOG_JSON : GK_LOG_LOGFMT;
     return GK_OK;
 }
 
@@ -206,13 +211,8 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
             status = read_time("--drain-limit", optarg, &arguments->options.drain_limit_ms, err);
             break;
         case OPTION_LOG_LEVEL:
-            status = gk_log_level_from(optarg, &arguments->log_level)
-                         ? GK_OK
-                         : gk_fail(err, GK_USAGE, "--log-level '%s': allowed are " GK_LOG_LEVELS,
-                                   optarg);
-            break;
         case OPTION_LOG_FORMAT:
-            status = read_format(optarg, &arguments->log_format, err);
+            status = read_log(code, optarg, arguments, err);
             break;
         case OPTION_PRIVATE:
             arguments->options.is_private = true;

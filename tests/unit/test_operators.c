@@ -753,6 +753,11 @@ static void backups_wait_for_nobody(void **state)
     assert_string_equal(gk_json_get_string(rig.reply, "status", ""), "CLOSED");
     (void)rig_work(&rig, 1000);
     assert_string_equal(rig_job_state(&rig, job), "done");
+    /* Its age is known after a restart too. */
+    uint64_t made_ms = gk_core_counters(rig.core).backup_wall_ms;
+    assert_true(made_ms > 0 && made_ms <= rig.wall_ms);
+    rig_restart(&rig);
+    assert_int_equal(gk_core_counters(rig.core).backup_wall_ms, made_ms);
     rig_close(&rig);
     static const char *const names[] = {"a.db", "b.db"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
