@@ -166,6 +166,19 @@ static enum gk_status read_time(const char *option, const char *text, uint64_t *
     return GK_OK;
 }
 
+static enum gk_status read_limit(int code, const char *text, struct arguments *arguments,
+                                 struct gk_err *err)
+{
+    switch (code) {
+    case OPTION_TIME_LIMIT:
+        return read_time("--time-limit", text, &arguments->time_limit_ms, err);
+    case OPTION_DRAIN_BEFORE:
+        return read_time("--drain-before", text, &arguments->drain_before_ms, err);
+    default:
+        return read_time("--drain-limit", text, &arguments->options.drain_limit_ms, err);
+    }
+}
+
 static enum gk_status read_log(int code, const char *text, struct arguments *arguments,
                                struct gk_err *err)
 {
@@ -202,13 +215,9 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
             status = read_processes(optarg, &arguments->options.compile_processes, err);
             break;
         case OPTION_TIME_LIMIT:
-            status = read_time("--time-limit", optarg, &arguments->time_limit_ms, err);
-            break;
         case OPTION_DRAIN_BEFORE:
-            status = read_time("--drain-before", optarg, &arguments->drain_before_ms, err);
-            break;
         case OPTION_DRAIN_LIMIT:
-            status = read_time("--drain-limit", optarg, &arguments->options.drain_limit_ms, err);
+            status = read_limit(code, optarg, arguments, err);
             break;
         case OPTION_LOG_LEVEL:
         case OPTION_LOG_FORMAT:
