@@ -75,6 +75,15 @@ static const struct edge EDGES[] = {
       "{\"cols\":257,\"rows\":33,\"grad\":true,\"ignore_index\":5,\"smoothing\":1.0}",
       "{\"cols\":123,\"rows\":9,\"dtype\":\"f16\",\"grad\":true,\"grad_scale\":64.0,\"ld\":128}",
       "{\"cols\":70000,\"rows\":3,\"grad\":true,\"z_loss\":0.0001}"}},
+    {"layernorm_dropout_residual",
+     {"{\"cols\":1,\"rows\":2}", "{\"cols\":257,\"rows\":5,\"dtype\":\"f16\",\"mask\":true}",
+      "{\"cols\":1000,\"rows\":3,\"dtype_weight\":\"f32\",\"mask\":true,\"seed\":123456789012}",
+      "{\"cols\":760,\"rows\":9,\"dropout\":false,\"affine\":false,\"dtype\":\"f32\",\"residual\":"
+      "false}",
+      "{\"cols\":3001,\"rows\":2,\"drop\":0.5,\"ld\":3008,\"mask\":true}",
+      "{\"cols\":100,\"rows\":3,\"drop\":1.0,\"mask\":true}",
+      "{\"cols\":100,\"rows\":3,\"drop\":0.0,\"mask\":true}",
+      "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\",\"mask\":true}"}},
 };
 
 static void need(enum gk_status status, const struct gk_err *err)

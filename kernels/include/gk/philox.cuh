@@ -1,0 +1,49 @@
+// Philox 4x32 with ten rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2,
+// 3; SC 2011): four random words of a counter and a key, without any state between calls.
+#pragma once
+
+#include <gk/base.cuh>
+
+namespace gk
+{
+
+struct RandomWords {
+    u32 w[4];
+};
+
+GK_DEVICE RandomWords philox(u64 counter, u64 key)
+{
+    constexpr u32 kMultiplier0 = 0xd2511f53u, kMultiplier1 = 0xcd9e8d57u;
+    constexpr u32 kBump0 = 0x9e3779b9u, kBump1 = 0xbb67ae85u; // golden ratio, square root of 3, minus 1
+    u32 c0 = static_cast<u32>(counter), c1 = static_cast<u32>(counter >> 32), c2 = 0, c3 = 0;
+    u32 k0 = static_cast<u32>(key), k1 = static_cast<u32>(key >> 32);
+#pragma unroll
+    for (u32 round = 0; round < 10; ++round) {
+        const u32 high0 = __umulhi(kMultiplier0, c0), low0 = kMultiplier0 * c0;
+        const u32 high1 = __umulhi(kMultiplier1, c2), low1 = kMultiplier1 * c2;
+        c0 = high1 ^ c1 ^ k0;
+        c1 = low1;
+        c2 = high0 ^ c3 ^ k1;
+        c3 = low0;
+        k0 += kBump0;
+        k1 += kBump1;
+    }
+    return RandomWords{{c0, c1, c2, c3}};
+}
+
+// Words of kCount elements in a row from element `first` on: element e has word e % 4 of counter
+// e / 4, whoever asks.
+template <u32 kCount> GK_DEVICE void element_words(u32 (&words)[kCount], u64 first, u64 key)
+{
+    RandomWords four = philox(first / 4, key);
+#pragma unroll
+    for (u32 i = 0; i < kCount; ++i) {
+        const u32 place = static_cast<u32>(first + i) % 4;
+        if (i > 0 && place == 0) {
+            four = philox((first + i) / 4, key);
+        }
+        words[i] = place == 0 ? four.w[0] : place == 1 ? four.w[1] : place == 2 ? four.w[2] : four.w[3];
+    }
+}
+
+} // namespace gk
