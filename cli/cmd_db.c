@@ -25,15 +25,26 @@ static char *absolute(const char *path)
     return whole;
 }
 
+static void print_pruned(const struct gk_json *reply)
+{
+    (void)printf(
+        "%" PRId64 " trials, %" PRId64 " passes, %" PRId64 " dead letters, about %.1f MB %s\n",
+        gk_json_get_int(reply, "trials_deleted", 0), gk_json_get_int(reply, "passes_deleted", 0),
+        gk_json_get_int(reply, "letters_deleted", 0),
+        (double)gk_json_get_int(reply, "bytes", 0) / 1e6,
+        gk_json_get_bool(reply, "dry_run", false) ? "can go" : "deleted");
+}
+
 static void print_reply(const char *action, const char *file, const struct gk_json *reply)
 {
     const struct gk_json *problems = gk_json_get(reply, "problems");
     if (strcmp(action, "check") == 0) {
-        (void)printf("%" PRId64 " trials checked: %s\n",
+        (void)printf("%" PRId64 " trials, %" PRId64 " lines of the audit trail checked: %s\n",
                      gk_json_get_int(reply, "trials_checked", 0),
+                     gk_json_get_int(reply, "audit_lines", 0),
                      gk_json_get_bool(reply, "ok", true) ? "the store is whole" : "damaged");
     } else if (strcmp(action, "prune") == 0) {
-        (void)printf("%" PRId64 " trials deleted\n", gk_json_get_int(reply, "trials_deleted", 0));
+        print_pruned(reply);
     } else {
         (void)printf("the store was copied to %s\n", file);
     }
@@ -53,9 +64,10 @@ static enum gk_status need_store(const struct gk_cli *cli, struct gk_err *err)
     return GK_OK;
 }
 
-static enum gk_status ask(struct gk_cli *cli, const char *action, const char *path,
+static enum gk_status ask(struct gk_cli *cli, const char *action, const char *path, bool dry_run,
                           struct gk_err *err)
 {
+    const char *reason = gk_options_get(&cli->options, "reason");
     struct gk_client *client = NULL;
     struct gk_json *reply = NULL;
     int64_t days = 90;
@@ -72,14 +84,16 @@ static enum gk_status ask(struct gk_cli *cli, const char *action, const char *pa
         (void)gk_json_set_string(body, "action", action);
         (void)gk_json_set_bool(body, "no_samples", gk_options_has(&cli->options, "no-samples"));
         (void)gk_json_set_int(body, "days", days);
+        (void)(!dry_run || gk_json_set_bool(body, "dry_run", true));
+        (void)(!reason || gk_json_set_string(body, "reason", reason));
         if (path) {
             (void)gk_json_set_string(body, "path", path);
         }
         status = gk_client_request(client, "db", body, LONG_MS, &reply, err);
     }
-    if (status == GK_OK && cli->json) {
+    if (status == GK_OK && cli->json && !(dry_run && !gk_options_has(&cli->options, "dry-run"))) {
         status = gk_print_json(cli, reply, err);
-    } else if (status == GK_OK) {
+    } else if (status == GK_OK && !cli->json) {
         print_reply(action, path ? path : "", reply);
     }
     if (status == GK_OK && !gk_json_get_bool(reply, "ok", true)) {
@@ -182,7 +196,7 @@ static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_
             status = gk_copy_file(backup, store, err);
         }
         if (status == GK_OK) {
-            status = ask(cli, "check", NULL, err);
+            status = ask(cli, "check", NULL, false, err);
             if (status != GK_OK) {
                 (void)unlink(store);
                 status = gk_fail_in(err, GK_INPUT, "backup '%s' was not restored", backup);
@@ -221,7 +235,16 @@ enum gk_status gk_cmd_db(struct gk_cli *cli, struct gk_err *err)
         return status;
     }
     char *path = file ? absolute(file) : NULL;
-    status = ask(cli, action, path, err);
+    bool dry_run = gk_options_has(&cli->options, "dry-run");
+    if (dry_run && !prune) {
+        status = gk_fail(err, GK_USAGE, "--dry-run is for db prune");
+    }
+    if (status == GK_OK && prune) { /* what would go is said before it goes */
+        status = ask(cli, action, path, true, err);
+    }
+    if (status == GK_OK && !dry_run) {
+        status = ask(cli, action, path, false, err);
+    }
     free(path);
     return status;
 }

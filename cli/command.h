@@ -57,6 +57,9 @@ enum gk_status gk_cmd_show(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_watch(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_control(struct gk_cli *cli,
                               struct gk_err *err); /* cancel pause resume retry */
+enum gk_status gk_cmd_dead(struct gk_cli *cli, struct gk_err *err);
+enum gk_status gk_cmd_drain(struct gk_cli *cli, struct gk_err *err);
+enum gk_status gk_cmd_audit(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_best(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_trials(struct gk_cli *cli, struct gk_err *err);
 enum gk_status gk_cmd_export(struct gk_cli *cli, struct gk_err *err);

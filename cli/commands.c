@@ -68,6 +68,26 @@ static const struct gk_option submit_options[] = {
     END_OPTION};
 
 static const struct gk_option json_only[] = {JSON_OPTION, END_OPTION};
+#define REASON_OPTION                                                                              \
+    {                                                                                              \
+        "reason", "TEXT", "why: kept in the store and in the audit trail", false                   \
+    }
+static const struct gk_option control_options[] = {REASON_OPTION, JSON_OPTION, END_OPTION};
+static const struct gk_option drain_options[] = {
+    {"off", NULL, "take work again", false},
+    {"wait", NULL, "stay until nothing is out any more", false},
+    REASON_OPTION,
+    JSON_OPTION,
+    END_OPTION};
+static const struct gk_option dead_options[] = {
+    {"all", NULL, "list: settled letters too; retry, forget: every open one", false},
+    REASON_OPTION,
+    JSON_OPTION,
+    END_OPTION};
+static const struct gk_option audit_options[] = {
+    {"verify", NULL, "walk the chain of hashes instead; exits 2 when it is broken", false},
+    JSON_OPTION,
+    END_OPTION};
 static const struct gk_option jobs_options[] = {
     {"all", NULL, "ended jobs too", false}, JSON_OPTION, END_OPTION};
 static const struct gk_option watch_options[] = {
@@ -158,6 +178,8 @@ static const struct gk_option keys_options[] = {
 static const struct gk_option db_options[] = {
     {"no-samples", NULL, "backup: leave the raw samples out", false},
     {"days", "N", "prune: ended jobs older than this (default 90)", false},
+    {"dry-run", NULL, "prune: only say what would go", false},
+    REASON_OPTION,
     JSON_OPTION,
     END_OPTION};
 
@@ -195,15 +217,31 @@ static const struct gk_command commands[] = {
     {"watch", gk_cmd_watch, "follow a job to its end", "JOB [--after EVENT] [--json]",
      "Prints events as they come; exits 0 when the job is done with a pick for every problem.",
      "  gktune watch 3\n  gktune watch 3 --json | jq .kind\n", watch_options, 1, 1},
-    {"cancel", gk_cmd_control, "end a job without judging it", "JOB [--json]",
-     "What was recorded stays in the store.", "  gktune cancel 3\n", json_only, 1, 1},
-    {"pause", gk_cmd_control, "stop giving a job's trials to workers", "JOB [--json]",
-     "Trials that run go on to their end.", "  gktune pause 3\n", json_only, 1, 1},
-    {"resume", gk_cmd_control, "go on with a paused job", "JOB [--json]", "Undoes pause.",
-     "  gktune resume 3\n", json_only, 1, 1},
-    {"retry", gk_cmd_control, "try a job's parked trials and failed problems again", "JOB [--json]",
-     "For jobs whose trials were lost to the infrastructure.", "  gktune retry 3\n", json_only, 1,
-     1},
+    {"cancel", gk_cmd_control, "end jobs without judging them", "JOB.. [--reason TEXT] [--json]",
+     "What was recorded stays in the store. All of the jobs are ended or none; one that is ended\n"
+     "already stays so.",
+     "  gktune cancel 3 --reason 'wrong shapes'\n  gktune cancel 3 4 5\n", control_options, 1,
+     GK_OPERANDS_MAX},
+    {"pause", gk_cmd_control, "stop giving trials of jobs to workers",
+     "JOB.. [--reason TEXT] [--json]", "Trials that run go on to their end.", "  gktune pause 3\n",
+     control_options, 1, GK_OPERANDS_MAX},
+    {"resume", gk_cmd_control, "go on with paused jobs", "JOB.. [--reason TEXT] [--json]",
+     "Undoes pause.", "  gktune resume 3\n", control_options, 1, GK_OPERANDS_MAX},
+    {"retry", gk_cmd_control, "try jobs' parked trials and failed problems again",
+     "JOB.. [--reason TEXT] [--json]",
+     "For open and failed jobs whose trials were lost to the infrastructure; one letter alone:\n"
+     "gktune dead retry.",
+     "  gktune retry 3\n", control_options, 1, GK_OPERANDS_MAX},
+    {"dead", gk_cmd_dead, "what is not tried again unless somebody says so",
+     "[list [--all] | show LETTER | retry LETTER|--all | forget LETTER|--all] [--reason TEXT] "
+     "[--json]",
+     "A trial that was lost three times is parked; a config that killed two executors on an arch "
+     "is\n"
+     "quarantined there. retry gives a trial its attempts back, and lets a config off what it "
+     "did;\n"
+     "forget leaves all as it is and takes the letter off the list. Kept 90 days (gktune db "
+     "prune).",
+     "  gktune dead\n  gktune dead retry 7 --reason 'new power supply'\n", dead_options, 0, 2},
     {"best", gk_cmd_best, "what the store would export", "[OP] [--arch A] [--gpu G] [--json]",
      "A row for each problem, arch, gpu and policy: the pick, its time, how much faster than the\n"
      "default it is, how many configs are tied with it, and its age.",
@@ -287,9 +325,29 @@ static const struct gk_command commands[] = {
      "Without an operand a line an op; with one, everything a shapes file may say and every\n"
      "parameter that is searched.",
      "  gktune kernels\n  gktune kernels gemm\n", kernels_options, 0, 1},
-    {"workers", gk_cmd_workers, "workers and their devices", "[--json]",
-     "Those that the store knows, with what they last reported.", "  gktune workers\n", json_only,
-     0, 0},
+    {"workers", gk_cmd_workers, "workers and their devices; drain one, fence a device",
+     "[list | drain WORKER | resume WORKER | fence DEVICE | unfence DEVICE] [--reason TEXT] "
+     "[--json]",
+     "Lists those that the store knows, with what they last reported. A worker that drains gets "
+     "no\n"
+     "new lease, until resume; its state says draining, and drained when nothing is out. A fenced\n"
+     "device gets no lease, whoever runs it, until it is unfenced: DEVICE is its UUID, or\n"
+     "WORKER/DEVICE where it has none. A fence that a failure raised is also lifted by a worker's\n"
+     "self-test.",
+     "  gktune workers\n  gktune workers drain 3 --reason 'new fan'\n"
+     "  gktune workers fence GPU-7e1b --reason 'wrong results since Tuesday'\n",
+     control_options, 0, 2},
+    {"drain", gk_cmd_drain, "let the daemon take no new work, and end what is out",
+     "[--wait] [--off] [--reason TEXT] [--json]",
+     "No job is taken and no lease goes out, also after a restart, until --off. Before an "
+     "upgrade:\n"
+     "drain --wait, then stop the daemon.",
+     "  gktune drain --wait --reason 'upgrade to 0.2'\n  gktune drain --off\n", drain_options, 0,
+     0},
+    {"audit", gk_cmd_audit, "who did what, to what, and why", "[--verify] [--json]",
+     "Every change that an operator or the daemon itself made. Each line's hash covers the line\n"
+     "before it, so that what was changed or taken out is seen: by --verify and by db check.",
+     "  gktune audit\n  gktune audit --verify\n", audit_options, 0, 0},
     {"doctor", gk_cmd_doctor, "what this machine has and lacks", "[--free-ballast] [--json]",
      "Libraries and their known faults, devices, sandbox, state folder, store, disk and whether "
      "its\n"
@@ -300,10 +358,13 @@ static const struct gk_command commands[] = {
      "  gktune doctor\n  gktune doctor --free-ballast --state /var/lib/gktune\n", doctor_options, 0,
      0},
     {"db", gk_cmd_db, "care for the store",
-     "check | backup FILE [--no-samples] | restore FILE | prune [--days N] [--json]",
+     "check | backup FILE [--no-samples] | restore FILE | prune [--days N] [--dry-run] [--json]",
      "check reads everything; backup copies while work goes on; restore makes a store of a backup "
      "in a\n"
-     "state folder that has none; prune deletes ended jobs' trials, never what a pick rests on.",
+     "state folder that has none, and leaves its past behind: every lease that was out is void; "
+     "prune\n"
+     "says what would go, then deletes ended jobs' trials in small pieces, never what a pick rests "
+     "on.",
      "  gktune db check\n  gktune db backup /backup/gktune.db --no-samples\n", db_options, 1, 2},
     {"keys", gk_cmd_keys, "who may use the daemon from other hosts",
      "new NAME --roles R,.. [--pool] [--hosts A,..] [--out FILE] [--server KEY] | add NAME "

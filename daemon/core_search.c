@@ -647,7 +647,8 @@ static enum gk_status log_told(struct gk_core *core, const struct task *task,
     return core_event_text(core, task->job->id, "recorded", text, err);
 }
 
-/* A config that killed its last executor, or that a worker or we refuse to run, is a dead letter. */
+/* A config that killed its last executor, or that a worker or we refuse to run, is a dead letter.
+ */
 static enum gk_status note_kill(struct gk_core *core, const struct task *task,
                                 const struct trial *trial, struct gk_err *err)
 {

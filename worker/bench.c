@@ -11,6 +11,7 @@
     5 /* starts in a row without one answer: the machine is broken, not the configs */
 
 static void restart(struct bench *bench);
+static void fence(struct bench *bench);
 
 static struct gk_hash kill_key(const char *config_id)
 {
@@ -29,6 +30,16 @@ static uint32_t kills_add(struct worker *worker, const char *config_id)
     worker->kills[slot].key = key;
     worker->kills[slot].count = 1;
     return 1;
+}
+
+void kills_forget(struct worker *worker, const char *config_id)
+{
+    struct gk_hash key = kill_key(config_id);
+    for (uint32_t i = 0; i < KILLS_MAX; i++) {
+        if (worker->kills[i].count && gk_hash_equal(&worker->kills[i].key, &key)) {
+            worker->kills[i].count = 0;
+        }
+    }
 }
 
 bool kills_reached(struct worker *worker, const char *config_id, uint32_t limit)
@@ -71,6 +82,13 @@ static void executor_frame(void *context, const struct gk_json *json)
     if (!bench->ready && gk_json_get_bool(json, "ready", false)) {
         bench->ready = true;
         bench->quick_deaths = 0;
+        if (bench->testing) {
+            bench->testing = bench->fenced = false;
+            gk_process_deadline(bench->process, 0);
+            session_device(bench->worker, bench->index, "ok",
+                           "self-test: its executor opened the device");
+            session_credit(bench->worker);
+        }
         if (lease) { /* opening a device is no candidate's time */
             begin_unit(bench);
         }
@@ -105,6 +123,28 @@ static void executor_frame(void *context, const struct gk_json *json)
     bench_advance(bench);
 }
 
+/* The device is broken, not what runs on it: the daemon writes that down and gives its leases to
+ * others, and the other devices go on. Without any left there is nothing to do here. */
+static void fence(struct bench *bench)
+{
+    struct worker *worker = bench->worker;
+    bool any = false;
+    bench->fenced = true;
+    bench->testing = false;
+    bench->lease = NULL; /* the daemon takes it back */
+    session_device(worker, bench->index, "fenced",
+                   "its executor could not open the device five times in a row");
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        any = any || !worker->benches[i].fenced;
+    }
+    if (!any) {
+        worker_end(worker, GK_INTERNAL, "the executor cannot open its device");
+        return;
+    }
+    worker_log(worker, "device %s is fenced: its executor cannot open it", bench->props.device);
+    session_credit(worker);
+}
+
 static void executor_ended(void *context, bool late, int64_t exit_status, int signal_number)
 {
     struct bench *bench = context;
@@ -116,7 +156,11 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     bench->process = NULL;
     bench->ready = false;
     if (!was_ready && ++bench->quick_deaths >= QUICK_DEATHS_MAX) {
-        worker_end(worker, GK_INTERNAL, "the executor cannot open its device");
+        fence(bench);
+        return;
+    }
+    if (!was_ready && !lease && bench->testing) {
+        bench_test(bench);
         return;
     }
     if (lease && !was_ready) { /* the unit never ran: the next executor gets it */
@@ -246,7 +290,7 @@ void bench_advance(struct bench *bench)
 {
     struct worker *worker = bench->worker;
     struct gk_err err = {0};
-    if (bench->lease || worker->ending) {
+    if (bench->lease || worker->ending || bench->fenced) {
         return;
     }
     struct lease *lease = next_lease(bench);
@@ -267,6 +311,26 @@ void bench_advance(struct bench *bench)
         lease->begun_ms = uv_now(&worker->loop);
     }
     session_credit(worker);
+}
+
+void bench_test(struct bench *bench)
+{
+    struct gk_err err = {0};
+    if (bench->lease || bench->worker->ending) {
+        return; /* what runs there is a better test, and no lease will follow it */
+    }
+    bench->testing = true;
+    if (bench->ready) { /* it has the device already */
+        bench->testing = bench->fenced = false;
+        session_device(bench->worker, bench->index, "ok", "self-test: its executor has the device");
+        return;
+    }
+    enum gk_status status = bench->process ? GK_OK : start_executor(bench, &err);
+    if (status != GK_OK) {
+        worker_end(bench->worker, status, err.text);
+        return;
+    }
+    gk_process_deadline(bench->process, OPEN_MS);
 }
 
 void benches_stop(struct worker *worker)

@@ -202,6 +202,9 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
     }
     lease->is_final = strcmp(gk_json_get_string(body, "kind", "trial"), "final") == 0;
     status = lease->is_final ? read_final(body, lease, err) : read_trial(body, lease, err);
+    if (status == GK_OK && gk_json_get_bool(body, "pardoned", false)) {
+        kills_forget(worker, lease->units[0].config_id);
+    }
     if (status == GK_OK) {
         status = bundle_need(worker, bundle_said(worker, gk_json_get(body, "bundle")), &lease->bundle, err);
     }

@@ -68,6 +68,17 @@ void session_result(struct worker *worker, int64_t token, int64_t pass, struct g
     session_send(worker, GK_MSG_RESULT, token, body);
 }
 
+void session_device(struct worker *worker, uint32_t device, const char *state, const char *cause)
+{
+    struct gk_json *body = gk_json_new_object();
+    if (body && gk_json_set_int(body, "device", device) &&
+        gk_json_set_string(body, "state", state) && gk_json_set_string(body, "cause", cause)) {
+        session_send(worker, GK_MSG_DEVICE_EVENT, 0, body);
+    } else {
+        gk_json_free(body);
+    }
+}
+
 /* Leases that are held but do not run yet count against the credit. */
 void session_credit(struct worker *worker)
 {
@@ -77,7 +88,7 @@ void session_credit(struct worker *worker)
         for (const struct lease *lease = worker->leases; lease; lease = lease->next) {
             credit -= lease->device == i && lease->state <= LEASE_READY ? 1 : 0;
         }
-        credit = credit > 0 && !worker->draining ? credit : 0;
+        credit = credit > 0 && !worker->draining && !bench->fenced ? credit : 0;
         if (credit == bench->credit_sent) {
             continue;
         }
@@ -228,6 +239,25 @@ static bool is_ghost(struct worker *worker, const struct gk_message *message)
     return false;
 }
 
+/* What the daemon has fenced for a failure is tested; what an operator has fenced is not ours to
+ * lift. A fence of ours that the daemon does not know was lifted there, or never arrived: whether
+ * the device opens will show. */
+static void test_fenced(struct worker *worker, const struct gk_json *fenced)
+{
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        worker->benches[i].fenced = false;
+    }
+    for (size_t i = 0; i < gk_json_count(fenced); i++) {
+        const struct gk_json *item = gk_json_at(fenced, i);
+        int64_t device = gk_json_get_int(item, "device", -1);
+        if (device >= 0 && device < (int64_t)worker->bench_count &&
+            strcmp(gk_json_get_string(item, "origin", "operator"), "operator") != 0) {
+            worker->benches[device].fenced = true;
+            bench_test(&worker->benches[device]);
+        }
+    }
+}
+
 static void take_welcome(struct worker *worker, const struct gk_message *message)
 {
     if (is_ghost(worker, message)) {
@@ -256,6 +286,7 @@ static void take_welcome(struct worker *worker, const struct gk_message *message
     for (uint32_t i = 0; i < worker->bench_count; i++) {
         worker->benches[i].credit_sent = -1;
     }
+    test_fenced(worker, gk_json_get(message->body, "fenced"));
     session_credit(worker);
     if (!worker->was_ready) {
         worker->was_ready = true;

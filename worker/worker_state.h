@@ -137,6 +137,8 @@ struct bench {
     int64_t credit_sent;
     bool ready;            /* the executor has its device */
     uint32_t quick_deaths; /* starts in a row that never got so far */
+    bool fenced;           /* no lease: its executor cannot open it, or the daemon says so */
+    bool testing;          /* whether its executor can open it again */
 };
 
 struct kill_count {
@@ -204,6 +206,8 @@ void session_send(struct worker *worker, enum gk_message_type type, int64_t toke
 /* Spools a RESULT and sends it. The body is taken. */
 void session_result(struct worker *worker, int64_t token, int64_t pass, struct gk_json *body);
 void session_release(struct worker *worker, int64_t token, const char *reason);
+/* DEVICE_EVENT. */
+void session_device(struct worker *worker, uint32_t device, const char *state, const char *cause);
 void session_credit(struct worker *worker);
 
 /* drain.c */
@@ -234,8 +238,12 @@ void pool_advance(struct worker *worker);
 void pool_stop(struct worker *worker);
 
 /* bench.c */
+/* Starts the executor of a fenced device: that it opens it lifts the fence. */
+void bench_test(struct bench *bench);
 void bench_advance(struct bench *bench);
 void benches_stop(struct worker *worker);
+/* An operator has let the config off. */
+void kills_forget(struct worker *worker, const char *config_id);
 bool kills_reached(struct worker *worker, const char *config_id, uint32_t limit);
 
 /* lease.c */
