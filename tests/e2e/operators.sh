@@ -60,7 +60,7 @@ printed retry retry 1
   >"$TMP/worker.out" 2>"$TMP/worker.log" &
 worker=$!
 children+=("$worker")
-eventually 60 is connected 'j["workers"][0]["state"]' workers || bad "no worker: $(cat "$TMP/worker.log")"
+eventually 60 is connected '(j["workers"] or [{"state": 0}])[0]["state"]' workers || bad "no worker: $(cat "$TMP/worker.log")"
 eventually 60 is done 'j["jobs"][0]["state"]' jobs --all || bad "job 1 does not end"
 key=$(field '0' >/dev/null; "$BIN/gktune" workers --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["workers"][0]["devices"][0]["key"])')
 says_no 'needs --reason' workers fence "$key"
