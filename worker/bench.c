@@ -141,7 +141,8 @@ static void fence(struct bench *bench)
         worker_end(worker, GK_INTERNAL, "the executor cannot open its device");
         return;
     }
-    worker_log(worker, "device %s is fenced: its executor cannot open it", bench->props.device);
+    worker_log(worker, GK_WORKER_DEVICE, "device %s is fenced: its executor cannot open it",
+               bench->props.device);
     session_credit(worker);
 }
 

@@ -30,6 +30,7 @@
     X(SEND_FAILED, send_failed, WARN)                                                              \
     X(SPOOL, spool, WARN) /* results on this host's disk */                                        \
     X(SANDBOX, sandbox, WARN)                                                                      \
+    X(DEVICE, device, ERROR) /* its executor cannot open it: it is fenced */                       \
     X(BUNDLE, bundle, WARN) /* sources that did not come whole */                                  \
     X(CACHE, cache, WARN)                                                                          \
     X(LEASE, lease, WARN)
