@@ -418,12 +418,57 @@ static void test_unknown_columns_are_refused(void **state)
     gk_db_close(db);
 }
 
+static int64_t trials_of_job(struct gk_db *db, int64_t job)
+{
+    struct gk_json *row = NULL;
+    assert_int_equal(gk_db_job_get(db, job, &row, NULL), GK_OK);
+    int64_t trials = gk_json_get_int(row, "trials", -1);
+    gk_json_free(row);
+    return trials;
+}
+
+/* Counters, tokens and numbers of events are kept until the end of a transaction: whoever reads
+ * sees them, what shares a slot loses nothing, and a rollback forgets them. */
+static void test_what_adds_up(void **state)
+{
+    (void)state;
+    struct gk_db *db = NULL;
+    int64_t token = 0, again = 0, event = 0, epoch = 0;
+    struct gk_json *body = parse("{}");
+    assert_int_equal(gk_db_open(":memory:", true, &db, NULL), GK_OK);
+    assert_int_equal(gk_db_start(db, &epoch, NULL), GK_OK);
+    int64_t job = fill(db);
+    for (int64_t task = 1; task <= 600; task++) { /* more tasks than slots; only one is there */
+        assert_int_equal(gk_db_count(db, job, task, 1, 0, 1.0, NULL), GK_OK);
+        assert_int_equal(gk_db_count(db, job, 1, 1, 0, 1.0, NULL), GK_OK);
+    }
+    assert_int_equal(trials_of_job(db, job), 1201);
+    assert_int_equal(gk_db_commit(db, NULL), GK_OK);
+    assert_int_equal(trials_of_job(db, job), 1201);
+    assert_int_equal(gk_db_take_tokens(db, 3, &token, NULL), GK_OK);
+    assert_int_equal(gk_db_event_add(db, job, 1, "note", body, &event, NULL), GK_OK);
+    assert_int_equal(event, 2);
+    assert_int_equal(gk_db_count(db, job, 1, 5, 0, 1.0, NULL), GK_OK);
+    gk_db_rollback(db);
+    assert_int_equal(trials_of_job(db, job), 1201);
+    assert_int_equal(gk_db_take_tokens(db, 1, &again, NULL), GK_OK);
+    assert_int_equal(again, token); /* nobody has seen the first ones */
+    assert_int_equal(gk_db_event_add(db, job, 1, "note", body, &event, NULL), GK_OK);
+    assert_int_equal(event, 2);
+    assert_int_equal(gk_db_commit(db, NULL), GK_OK);
+    assert_int_equal(gk_db_take_tokens(db, 1, &again, NULL), GK_OK);
+    assert_int_equal(again, token + 1);
+    gk_json_free(body);
+    gk_db_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_measured_pages),
         cmocka_unit_test(test_tokens_never_repeat),
+        cmocka_unit_test(test_what_adds_up),
         cmocka_unit_test(test_uncommitted_is_gone),
         cmocka_unit_test(test_second_opener_is_refused),
         cmocka_unit_test(test_check_sees_damage),
