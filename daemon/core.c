@@ -259,6 +259,7 @@ void gk_core_destroy(struct gk_core *core)
         for (uint32_t d = 0; d < core->sessions[i]->device_count; d++) {
             gk_json_free(core->sessions[i]->devices[d].json);
         }
+        free(core->sessions[i]->devices);
         free(core->sessions[i]);
     }
     for (uint32_t i = 0; i < core->job_count; i++) {

@@ -37,7 +37,7 @@
 /* Tasks with their space and strategy in memory: some always, more of them while they are small. A
  * large fleet needs many: of one task a few batches are out at most. */
 #define OPEN_TASKS_LEAST 16
-#define OPEN_TASKS_MOST  256
+#define OPEN_TASKS_MOST  32 /* some MB each, with their strategies */
 #define OPEN_BYTES_MAX   (UINT64_C(48) << 20)
 /* Searches of a job at once for each device: enough to fill it while one of them waits for its
  * batch. With more, all problems of a job would be searched before the first is judged, and a run
@@ -207,7 +207,7 @@ struct session {
         char key[DEVICE_KEY_SIZE];
         uint32_t leases;
         bool in_final;
-    } devices[DEVICES_MAX];
+    } *devices; /* device_count of them, made with the session: most workers have one */
 };
 
 struct fence {

@@ -105,6 +105,7 @@ enum gk_status session_end(struct gk_core *core, struct session *session, const 
     for (uint32_t d = 0; d < session->device_count; d++) {
         gk_json_free(session->devices[d].json);
     }
+    free(session->devices);
     free(session);
     return status;
 }
@@ -124,6 +125,10 @@ static enum gk_status read_devices(struct gk_core *core, struct session *session
                        gk_json_count(devices), DEVICES_MAX);
     }
     (void)core;
+    session->devices = calloc(gk_json_count(devices) + 1, sizeof *session->devices);
+    if (!session->devices) {
+        return gk_fail(err, GK_NOMEM, "out of memory for devices");
+    }
     for (size_t i = 0; i < gk_json_count(devices); i++) {
         status = gk_device_props_from_json(gk_json_at(devices, i), &session->devices[i].props, err);
         if (status != GK_OK) {
@@ -379,6 +384,7 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
         core->sessions = sessions;
     }
     if (!session || !sessions) {
+        free(session ? session->devices : NULL);
         free(session);
         return gk_fail(err, GK_NOMEM, "out of memory for a session");
     }
@@ -403,6 +409,7 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
         for (uint32_t d = 0; d < session->device_count; d++) {
             gk_json_free(session->devices[d].json);
         }
+        free(session ? session->devices : NULL);
         free(session);
         if (is_store_failure(status)) {
             return gk_fail(err, status, "%s", why.text);
