@@ -33,7 +33,9 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
     gk_age_text(gk_json_get_int(row, "created_ms", 0), now, age);
     gk_cell_int(table, row, "job");
     gk_cell_text(table, row, "state");
-    gk_cell_text(table, row, "what");
+    const char *suite = gk_json_get_string(row, "suite", NULL);
+    gk_table_cell(table, "%s%s%s%s", gk_json_get_string(row, "what", "-"), suite ? " (suite " : "",
+                  suite ? suite : "", suite ? ")" : "");
     gk_cell_int(table, row, "problems");
     gk_cell_int(table, row, "tasks");
     gk_cell_int(table, row, "done");

@@ -497,10 +497,15 @@ static void add_line(struct gk_diff *diff, const struct gk_diff_row *a, const st
     diff->regressed += line->regressed;
 }
 
-/* Whether every pick of the other side that this row would cover has a line of its own. */
+/* Whether the other side has rows that this task without a device is about: they have the line.
+ * Keys that begin alike stand together, the one without a gpu first. */
 static bool is_covered(const struct gk_diff_side *other, const struct gk_diff_row *unbound)
 {
-    for (uint32_t i = 0; i < other->count; i++) {
+    const char *arch = strchr(unbound->key, '\n'), *gpu = arch ? strchr(arch + 1, '\n') : NULL;
+    size_t prefix = gpu ? (size_t)(gpu - unbound->key) + 1 : 0;
+    bool found = false;
+    for (uint32_t i = place_of(other, unbound->key, &found);
+         i < other->count && strncmp(other->rows[i].key, unbound->key, prefix) == 0; i++) {
         if (!is_unbound(&other->rows[i]) && covers(unbound, &other->rows[i])) {
             return true;
         }
