@@ -41,9 +41,16 @@ printed keys keys revoke farm --reason "of this test"
 printed keys_list keys list
 printed db_check db check
 printed export export gemm --arch mock-sm_80 --format json --out "$TMP/j"
+printed export export --arch all --job 1 --format header --out "$TMP/n"
+printed diff diff - "$TMP/n"
+printed diff diff "$TMP/x" "$TMP/n"
+printf '{"suite":"s","sets":[{"name":"a","op":"gemm","shapes":"shapes.json","archs":["mock-sm_80"],"budget":4}]}' >"$TMP/s.suite.json"
+printed submit submit --suite "$TMP/s.suite.json" --if-changed --until 2h
+printed submit submit gemm --shapes "$TMP/shapes.json" --arch mock-sm_80 --if-changed
 printed export export gemm --arch mock-sm_80 --format t4 --out "$TMP/t"
 "$BIN/gktune" replay --check "$TMP"/t/*.t4.json >"$TMP/out" 2>&1 || bad "T4 of our own trials: $(cat "$TMP/out")"
-validate "$SRC/schemas/export.schema.json" "$TMP"/x/*.evidence.json "$TMP"/j/gk_gemm_mock_sm_80.json
+validate "$SRC/schemas/suite.schema.json" "$TMP/s.suite.json"
+validate "$SRC/schemas/export.schema.json" "$TMP"/n/jobs.json "$TMP"/x/*.evidence.json "$TMP"/j/gk_gemm_mock_sm_80.json
 # The schema can say no: a member too many, a kind that there is not.
 printf '{"command":"version","output":{"version":"1","protocol":1,"protocol_min":1,"more":1}}\n{"command":"jobs","output":{"jobs":[{}]}}\n{"command":"nothing","output":{}}\n' >"$TMP/bad.jsonl"
 validate --lines --invalid "$SRC/schemas/cli.schema.json" "$TMP/bad.jsonl"
