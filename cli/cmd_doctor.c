@@ -220,10 +220,15 @@ static void check_lock(struct gk_doctor *report, const char *state)
     char *path = gk_asprintf("%s/%s", state, GK_STATE_LOCK), *text = NULL;
     size_t size = 0;
     if (path && gk_file_load(path, 4096, &text, &size, NULL) == GK_OK && size > 0) {
+        struct gk_json *lock = NULL;
         for (char *p = text; *p; p++) {
             *p = *p == '\n' ? ' ' : *p;
         }
         gk_doctor_line(report, "daemon", GK_DOCTOR_OK, NULL, "%s says: %s", GK_STATE_LOCK, text);
+        if (gk_json_parse(text, size, GK_STATE_LOCK, &lock, NULL) == GK_OK) {
+            gk_doctor_door(report, state, gk_json_get(lock, "listen"));
+        }
+        gk_json_free(lock);
     } else {
         gk_doctor_line(report, "daemon", GK_DOCTOR_OK, NULL, "none: commands start a private one");
     }

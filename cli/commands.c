@@ -349,10 +349,9 @@ static const struct gk_command commands[] = {
      "before it, so that what was changed or taken out is seen: by --verify and by db check.",
      "  gktune audit\n  gktune audit --verify\n", audit_options, 0, 0},
     {"doctor", gk_cmd_doctor, "what this machine has and lacks", "[--free-ballast] [--json]",
-     "Libraries and their known faults, devices, sandbox, state folder, store, disk and whether "
-     "its\n"
-     "fsync is honest, keys, limits, clock, hardening of installed units: a line each, with "
-     "advice.\n"
+     "Libraries and their known faults, devices, sandbox, state folder, store, disk and whether\n"
+     "its fsync is honest, keys, the door of a daemon behind tcp (a key that nobody has admitted\n"
+     "must be refused), limits, clock, hardening of installed units: a line each, with advice.\n"
      "Exits 2 when something needed is missing, 0 with warnings. --free-ballast gives up the file\n"
      "that gktuned keeps for a full disk, and does nothing else.",
      "  gktune doctor\n  gktune doctor --free-ballast --state /var/lib/gktune\n", doctor_options, 0,

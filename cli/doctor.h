@@ -25,6 +25,9 @@ void gk_doctor_line(struct gk_doctor *doctor, const char *name, enum gk_doctor_m
 void gk_doctor_state(struct gk_doctor *doctor, const char *state);
 /* Library versions with known faults, the clock, the unit's hardening, the door of a daemon. */
 void gk_doctor_service(struct gk_doctor *doctor);
+/* Knocks at the tcp endpoints of the running daemon with a key that nobody knows. listen: what its
+ * lock says. */
+void gk_doctor_door(struct gk_doctor *doctor, const char *state, const struct gk_json *listen);
 /* Removes the ballast. GK_NOT_FOUND when there is none. */
 enum gk_status gk_doctor_free_ballast(struct gk_cli *cli, struct gk_err *err);
 

@@ -12,6 +12,8 @@
 #include "core/json.h"
 #include "core/state_dir.h"
 
+#define LOCK_BYTES_MAX 4096 /* a few endpoints */
+
 enum gk_status gk_lock_take(const char *state_dir, int *fd_out, struct gk_err *err)
 {
     char *path = gk_asprintf("%s/%s", state_dir, GK_STATE_LOCK);
@@ -23,7 +25,7 @@ enum gk_status gk_lock_take(const char *state_dir, int *fd_out, struct gk_err *e
     if (fd < 0) {
         status = gk_fail(err, GK_USAGE, "%s: %s", path, strerror(errno));
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        char text[512] = {0};
+        char text[LOCK_BYTES_MAX] = {0};
         struct gk_json *json = NULL;
         ssize_t got = pread(fd, text, sizeof text - 1, 0);
         if (got > 0 && gk_json_parse(text, (size_t)got, path, &json, NULL) == GK_OK) {
@@ -43,12 +45,17 @@ enum gk_status gk_lock_take(const char *state_dir, int *fd_out, struct gk_err *e
     return status;
 }
 
-enum gk_status gk_lock_write(int fd, int64_t pid, const char *endpoint, int64_t epoch,
-                             struct gk_err *err)
+enum gk_status gk_lock_write(int fd, int64_t pid, const char *const *endpoints, uint32_t count,
+                             int64_t epoch, struct gk_err *err)
 {
-    struct gk_json *json = gk_json_new_object();
-    bool ok = gk_json_set_int(json, "pid", pid) && gk_json_set_string(json, "endpoint", endpoint) &&
+    struct gk_json *json = gk_json_new_object(), *listen = gk_json_new_array();
+    bool ok = gk_json_set_int(json, "pid", pid) &&
+              gk_json_set_string(json, "endpoint", endpoints[0]) &&
               gk_json_set_int(json, "epoch", epoch);
+    for (uint32_t i = 0; i < count; i++) {
+        ok = gk_json_push(listen, gk_json_new_string(endpoints[i])) && ok;
+    }
+    ok = gk_json_set(json, "listen", listen) && ok;
     char *text = ok ? gk_json_text(json) : NULL;
     enum gk_status status = text ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for the lock");
     if (text &&

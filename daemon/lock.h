@@ -10,8 +10,9 @@
 
 /* GK_BUSY names the holder's pid. *fd_out keeps the lock until it is closed. */
 enum gk_status gk_lock_take(const char *state_dir, int *fd_out, struct gk_err *err);
-enum gk_status gk_lock_write(int fd, int64_t pid, const char *endpoint, int64_t epoch,
-                             struct gk_err *err);
+/* endpoints: the local one first, which commands of this host connect to. */
+enum gk_status gk_lock_write(int fd, int64_t pid, const char *const *endpoints, uint32_t count,
+                             int64_t epoch, struct gk_err *err);
 void gk_lock_release(int fd);
 
 #endif

@@ -267,8 +267,13 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
         shell->link = shell->gate.link;
     }
     if (status == GK_OK) {
-        status = gk_lock_write(options->lock_fd, getpid(), gk_link_endpoint(shell->link),
-                               shell->epoch, err);
+        const char *endpoints[GK_LINK_ENDPOINTS_MAX];
+        uint32_t count = 0;
+        while (count < GK_LINK_ENDPOINTS_MAX && gk_link_endpoint_at(shell->link, count)) {
+            endpoints[count] = gk_link_endpoint_at(shell->link, count);
+            count++;
+        }
+        status = gk_lock_write(options->lock_fd, getpid(), endpoints, count, shell->epoch, err);
     }
     return status == GK_OK ? start_handles(shell, err) : status;
 }
