@@ -352,6 +352,10 @@ enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tr
                                 const struct gk_config *config, double *seconds_out,
                                 struct gk_err *err);
 
+/* The same of slots that are filled up to k.*: fields, dev.*, parameters and derived names. */
+enum gk_status gk_template_prior(const struct gk_template *template_, const union gk_value *slots,
+                                 double *seconds_out, struct gk_err *err);
+
 /* Defines ("NAME=VALUE") that launch `launch_index` of the template is compiled with: what the
  * compiler gets and what an export writes down. Sorted; the caller frees with gk_defines_free. */
 enum gk_status gk_catalog_defines(const struct gk_op *op, const struct gk_template *template_,

@@ -6,6 +6,7 @@
  */
 #include "kernels/catalog_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static struct gk_scope *copy_scope(struct gk_reader *r, const struct gk_scope *from)
@@ -71,18 +72,41 @@ static enum gk_status fill_names(const struct gk_rule *rules, uint32_t count, un
     return GK_OK;
 }
 
+enum gk_status gk_template_prior(const struct gk_template *template_, const union gk_value *slots,
+                                 double *seconds_out, struct gk_err *err)
+{
+    const struct gk_prior *prior = &template_->prior;
+    union gk_value own[GK_SCOPE_SYMBOLS_MAX];
+    double seconds = 0;
+    if (!prior->seconds) {
+        return gk_fail(err, GK_NOT_FOUND, "template %s has no prior", template_->name);
+    }
+    memcpy(own, slots, template_->k_slot * sizeof own[0]); /* names of its own stand from there */
+    enum gk_status status = fill_names(prior->names, prior->name_count, own, err);
+    if (status == GK_OK) {
+        status = gk_expr_eval_real(prior->seconds, own, &seconds, err);
+    }
+    if (status == GK_OK && seconds <= 0) {
+        status = gk_fail(err, GK_RANGE, "%g seconds; a time above 0 is expected", seconds);
+    }
+    if (status != GK_OK) {
+        return gk_fail_in(err, status, "prior of %s", template_->name);
+    }
+    *seconds_out = seconds;
+    return GK_OK;
+}
+
 enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tree,
                                 const struct gk_config *config, double *seconds_out,
                                 struct gk_err *err)
 {
     const struct gk_template *t = gk_op_template(op, tree->template_name);
     union gk_value slots[GK_SCOPE_SYMBOLS_MAX];
-    double seconds = 0;
     if (!t || !t->prior.seconds) {
         return gk_fail(err, GK_NOT_FOUND, "template %s has no prior", tree->template_name);
     }
     if (config->count != tree->param_count) {
-        return gk_fail(err, GK_INPUT, "config of %s has %u values; %u are needed",
+        return gk_fail(err, GK_INPUT, "config of %s has %" PRIu32 " values; %" PRIu32 " are needed",
                        tree->template_name, config->count, tree->param_count);
     }
     memcpy(slots, tree->base, tree->slot_count * sizeof slots[0]);
@@ -90,18 +114,5 @@ enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tr
         slots[tree->params[i].slot].i = config->values[i];
     }
     enum gk_status status = fill_names(tree->rules, tree->rule_count, slots, err);
-    if (status == GK_OK) {
-        status = fill_names(t->prior.names, t->prior.name_count, slots, err);
-    }
-    if (status == GK_OK) {
-        status = gk_expr_eval_real(t->prior.seconds, slots, &seconds, err);
-    }
-    if (status == GK_OK && seconds <= 0) {
-        status = gk_fail(err, GK_RANGE, "%g seconds; a time above 0 is expected", seconds);
-    }
-    if (status != GK_OK) {
-        return gk_fail_in(err, status, "prior of %s", tree->template_name);
-    }
-    *seconds_out = seconds;
-    return GK_OK;
+    return status == GK_OK ? gk_template_prior(t, slots, seconds_out, err) : status;
 }

@@ -394,6 +394,7 @@ static enum gk_status rebuild(struct model *model, uint32_t n, struct gk_err *er
     retarget(model);
     struct pool_source source = source_of(model);
     pool_solve_all(&model->pool, &model->gauss, &source);
+    model->unheard_count = 0;
     model->fit_at = model->result_count + 1 + model->result_count / 10;
     return GK_OK;
 }
@@ -462,6 +463,25 @@ static bool add_result(struct model *model, const struct model_result *result)
     return true;
 }
 
+/* The candidates hear of what failed and what passed with the next ask; or never, if everything is
+ * solved anew for it. */
+static void hear(struct model *model)
+{
+    for (uint32_t i = 0; i < model->unheard_count; i++) {
+        pool_told(&model->pool, &model->gauss, &model->unheard[i], model->unheard_ok[i]);
+    }
+    model->unheard_count = 0;
+}
+
+static void hear_later(struct model *model, const struct gauss_point *point, bool ok)
+{
+    if (model->unheard_count == MODEL_UNHEARD_MAX) {
+        hear(model);
+    }
+    model->unheard[model->unheard_count] = *point;
+    model->unheard_ok[model->unheard_count++] = ok;
+}
+
 void model_tell(struct model *model, const struct gk_tell *tell)
 {
     struct gauss_point point;
@@ -480,7 +500,7 @@ void model_tell(struct model *model, const struct gk_tell *tell)
         if (at != UINT32_MAX) {
             model->is_pending[at] = false;
         }
-        pool_told(&model->pool, &model->gauss, &point, false);
+        hear_later(model, &point, false);
         return;
     }
     struct model_result result = {
@@ -494,7 +514,7 @@ void model_tell(struct model *model, const struct gk_tell *tell)
     if (at != UINT32_MAX) {
         set_point(model, at, &result);
     }
-    pool_told(&model->pool, &model->gauss, &point, true);
+    hear_later(model, &point, true);
 }
 
 /* ------------------------------------------------------------------ scores */
@@ -802,6 +822,7 @@ double model_learn(struct model *model, uint32_t n)
     if (is_full || (model->is_stale && model->result_count >= model->fit_at)) {
         model->failed_memory = rebuild(model, n, NULL) != GK_OK;
     } else if (model->is_stale) {
+        hear(model);
         retarget(model);
         pool_means(&model->pool, model->x, model->cost_x);
     }

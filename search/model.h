@@ -17,8 +17,9 @@
 #include "search/candidates.h"
 #include "search/strategy_base.h"
 
-#define MODEL_POOL_MAX   1024 /* candidates in view, of all trees together */
-#define MODEL_FAILED_MAX 64   /* failures that are looked at; newer ones take the place of older */
+#define MODEL_POOL_MAX    1024 /* candidates in view, of all trees together */
+#define MODEL_UNHEARD_MAX 64   /* a batch; a rebuild spares them all */
+#define MODEL_FAILED_MAX  64   /* failures that are looked at; newer ones take the place of older */
 
 struct model_result {
     uint32_t index;
@@ -61,6 +62,9 @@ struct model {
 
     struct model_result *results; /* every ok one */
     uint32_t result_count, result_capacity;
+    struct gauss_point unheard[MODEL_UNHEARD_MAX]; /* told, and not yet known to the candidates */
+    bool unheard_ok[MODEL_UNHEARD_MAX];
+    uint32_t unheard_count;
     struct gauss_point failed[MODEL_FAILED_MAX];
     uint32_t failed_count; /* ever */
     uint32_t outcomes[GK_PARAMS_MAX][GK_PARAM_VALUES_MAX]

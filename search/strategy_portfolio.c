@@ -32,6 +32,7 @@
 #define SWAY          3.0 /* a share is at most so many times the usual one, and at least 1 / it */
 #define CENTRES       4
 #define NEAR_BEHIND   1.0 /* in logarithms of the gain to expect */
+#define BARREN        16  /* kept, so that nobody looks through the same neighbours again */
 #define CROSS_ELITE   8
 #define CROSS_TRIES   64
 #define CROSS_KEPT    16
@@ -54,7 +55,9 @@ struct portfolio {
     uint32_t draw_turn;
     uint8_t *owner; /* by index: member + 1; 0: a hint, a start, not asked */
     struct account accounts[MEMBERS];
-    double best_ns; /* told; 0: none */
+    double best_ns;          /* told; 0: none */
+    uint32_t barren[BARREN]; /* configs whose neighbours are all used, newest last ... */
+    uint32_t barren_count;   /* ... ever */
 };
 
 static void portfolio_destroy(struct gk_strategy *base)
@@ -117,6 +120,16 @@ static bool pick_near(struct portfolio *self, uint32_t *index_out)
     return false;
 }
 
+static bool is_barren(const struct portfolio *self, uint32_t index)
+{
+    for (uint32_t i = 0; i < self->barren_count && i < BARREN; i++) {
+        if (self->barren[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* An unused neighbour of the best config that has one, drawn at random from the nearest ring. */
 static bool pick_climb(struct portfolio *self, uint32_t *index_out)
 {
@@ -126,6 +139,9 @@ static bool pick_climb(struct portfolio *self, uint32_t *index_out)
     uint32_t centres = guide_best(&self->guide, CENTRES, best);
     for (uint32_t i = 0; i < centres; i++) {
         uint32_t tree = gk_space_tree_of(self->base.space, best[i]);
+        if (is_barren(self, best[i])) {
+            continue;
+        }
         for (uint32_t ring = 0; ring < GK_ARRAY_COUNT(rings); ring++) {
             uint32_t count = neighbours_list(self->base.space, tree, best[i], rings[ring], list);
             uint32_t unused = 0;
@@ -139,6 +155,7 @@ static bool pick_climb(struct portfolio *self, uint32_t *index_out)
                 return true;
             }
         }
+        self->barren[self->barren_count++ % BARREN] = best[i];
     }
     return false;
 }

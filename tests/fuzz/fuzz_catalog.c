@@ -28,6 +28,9 @@ static void try_plan(const struct gk_op *op, const struct gk_template *t)
         err.text[0] = '\0';
         if (gk_plan_render(op, t, &problem, &config, &dev, &plan, &err) == GK_OK) {
             struct gk_kernel_facts facts[8] = {{.blocks_per_sm = 1, .max_clusters = 1}};
+            double seconds = -1;
+            enum gk_status status = gk_template_prior(t, plan.slots, &seconds, &err);
+            GK_ASSERT((status == GK_OK) == (seconds > 0));
             (void)gk_plan_refine(&plan, facts, &err); /* any answer */
         } else {
             GK_ASSERT(err.text[0] != '\0');
