@@ -86,6 +86,8 @@ struct gk_core_counters {
     uint64_t not_owner; /* results for what another worker holds */
     uint64_t conflicts; /* the same result again, with other content */
     uint64_t suspended; /* keys, after repeated errors */
+    uint64_t replayed;  /* messages that came a second time */
+    uint64_t gaps;      /* messages of a session were lost on their way */
     uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked,
         picks;
     uint64_t expired_silent;                  /* of expired: its worker was gone */

@@ -193,6 +193,7 @@ struct session {
     char nvrtc[64], host[128], boot[64]; /* as HELLO said; cut, for comparing and messages */
     bool keeps_bundle;                   /* a LEASE may leave out the files of the one before it */
     char last_bundle[GK_HASH_TEXT_SIZE]; /* whose files the last LEASE was about; "": none */
+    uint64_t seq_seen; /* of its messages: the next one has the next number */
     uint64_t heard_ns, sent_seq, pinged_ns;
     bool quiet;
     uint32_t device_count;

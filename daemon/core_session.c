@@ -419,6 +419,7 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
     }
     session->id = (uint64_t)core->epoch << 24 | ++core->session_next;
     session->heard_ns = core->now_ns;
+    session->seq_seen = message->seq;
     core->sessions[core->session_count++] = session;
     if (!tables_add(core, session)) {
         return gk_fail(err, GK_NOMEM, "out of memory for a session");
@@ -511,6 +512,19 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
         return GK_OK;
     }
     session->heard_ns = core->now_ns;
+    if (message->seq <= session->seq_seen) {
+        core->counters.replayed++; /* it was here before: a copy of the same bytes */
+        return GK_OK;
+    }
+    if (message->seq != session->seq_seen + 1) {
+        core->counters.gaps++;
+        core_error(core, peer, message->seq, message->token, GK_STALE,
+                   "message %" PRIu64 " came after %" PRIu64
+                   ": what was between them is lost; say HELLO",
+                   message->seq, session->seq_seen);
+        return GK_OK;
+    }
+    session->seq_seen = message->seq;
     switch (message->type) {
     case GK_MSG_READY:
         return ready_message(core, session, message);

@@ -177,6 +177,11 @@ static void render_door(struct gk_buf *out, const struct gk_core_counters *core,
     plain(out, "gktune_accept_pauses_total", "counter",
           "Times that no connection was accepted for want of descriptors.",
           (double)refusals->counts[GK_REFUSED_CROWDED]);
+    plain(out, "gktune_messages_replayed_total", "counter",
+          "Messages of workers that came a second time.", (double)core->replayed);
+    plain(out, "gktune_message_gaps_total", "counter",
+          "Times that messages of a worker were missing; it began a new session.",
+          (double)core->gaps);
     plain(out, "gktune_keys_suspended_total", "counter", "Keys that were suspended for errors.",
           (double)core->suspended);
     plain(out, "gktune_results_not_owner_total", "counter",

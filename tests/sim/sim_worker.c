@@ -20,10 +20,10 @@ static void send(struct sim *sim, struct sim_worker *worker, enum gk_message_typ
     struct gk_message message = {.type = type,
                                  .epoch = worker->epoch,
                                  .session = worker->session,
-                                 .seq = ++worker->seq,
                                  .token = (uint64_t)token,
                                  .body = body ? body : gk_json_new_object()};
     if (worker->welcome || type == GK_MSG_HELLO) {
+        message.seq = ++worker->seq; /* what is not sent leaves no hole */
         sim_send(sim, worker->conn, true, &message);
     } else {
         gk_message_fini(&message);

@@ -267,6 +267,37 @@ static void test_conflict(void **state)
     rig_close(&rig);
 }
 
+/* A capture that is played again, and messages that never came. */
+static void test_numbered(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = stranger(&rig, "s1", "k", "10.0.0.1");
+    rig_hello(&rig, worker);
+    rig_ready(&rig, worker, 2);
+    (void)rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    assert_int_equal(worker->lease_count, 2);
+    worker->seq--; /* the same number again */
+    rig_ready(&rig, worker, 100);
+    assert_int_equal(gk_core_counters(rig.core).replayed, 1);
+    assert_int_equal(worker->lease_count, 2); /* no credit came of it */
+    (void)rig_answer(&rig, worker, 0);
+    assert_int_equal(worker->acks_stored, 1);
+    worker->seq += 3; /* three were lost */
+    uint64_t errors = worker->errors;
+    rig_ready(&rig, worker, 100);
+    assert_int_equal(gk_core_counters(rig.core).gaps, 1);
+    assert_int_equal(worker->errors, errors + 1);
+    assert_int_equal(worker->lease_count, 1);
+    rig_hello(&rig, worker); /* as a worker does when it is told STALE */
+    rig_ready(&rig, worker, 2);
+    (void)rig_work(&rig, 1000);
+    assert_true(worker->acks_stored > 1);
+    rig_close(&rig);
+}
+
 /* ------------------------------------------------------------------ revocation */
 
 struct door {
@@ -350,7 +381,7 @@ int main(void)
         cmocka_unit_test(test_same_worker_moves), cmocka_unit_test(test_spool_of_another_key),
         cmocka_unit_test(test_versions),          cmocka_unit_test(test_suspended),
         cmocka_unit_test(test_not_owner),         cmocka_unit_test(test_conflict),
-        cmocka_unit_test(test_revoked),
+        cmocka_unit_test(test_numbered),          cmocka_unit_test(test_revoked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
