@@ -84,6 +84,18 @@ static const struct edge EDGES[] = {
       "{\"cols\":100,\"rows\":3,\"drop\":1.0,\"mask\":true}",
       "{\"cols\":100,\"rows\":3,\"drop\":0.0,\"mask\":true}",
       "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\",\"mask\":true}"}},
+    {"rope",
+     {"{\"tokens\":1,\"q_heads\":1,\"kv_heads\":1,\"head_dim\":2}",
+      "{\"tokens\":7,\"q_heads\":5,\"kv_heads\":1,\"head_dim\":128}",
+      "{\"tokens\":33,\"q_heads\":4,\"kv_heads\":2,\"head_dim\":64,\"style\":\"gptj\",\"dtype\":"
+      "\"f16\"}",
+      "{\"tokens\":5,\"q_heads\":9,\"kv_heads\":3,\"head_dim\":96,\"rotary_dim\":32,\"in_place\":"
+      "true}",
+      "{\"tokens\":3,\"q_heads\":2,\"kv_heads\":2,\"head_dim\":80,\"rotary_dim\":20,\"dtype\":"
+      "\"f32\"}",
+      "{\"tokens\":2,\"q_heads\":3,\"kv_heads\":1,\"head_dim\":10,\"rotary_dim\":6,\"align\":2}",
+      "{\"tokens\":4,\"q_heads\":8,\"kv_heads\":8,\"head_dim\":256,\"rotary_dim\":64,\"style\":"
+      "\"gptj\",\"in_place\":true}"}},
 };
 
 static void need(enum gk_status status, const struct gk_err *err)
