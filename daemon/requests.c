@@ -464,25 +464,36 @@ static enum gk_status run_verb(struct request *r, struct gk_err *err)
 static void tell(struct gk_core *core, const struct request *r, enum gk_status status,
                  const char *why)
 {
-    static const char *const changes[] = {"submit", "cancel", "pause", "resume",
-                                          "retry",  "finish", "db",    "stop"};
-    const char *verb = gk_json_get_string(r->body, "verb", "");
+    static const char *const changes[] = {"submit", "cancel", "pause", "resume",  "retry", "finish",
+                                          "db",     "stop",   "drain", "workers", "dead"};
+    const char *verb = gk_json_get_string(r->body, "verb", ""),
+               *action = gk_json_get_string(r->body, "action", ""),
+               *reason = gk_json_get_string(r->body, "reason", ""), *key = r->peer->key;
+    bool looks = (strcmp(verb, "workers") == 0 || strcmp(verb, "dead") == 0) &&
+                 (*action == '\0' || strcmp(action, "list") == 0 || strcmp(action, "show") == 0);
     bool told = status != GK_OK && status != GK_MISSING; /* MISSING asks for files: no mistake */
     for (size_t i = 0; i < GK_ARRAY_COUNT(changes); i++) {
-        told = told || strcmp(verb, changes[i]) == 0;
+        told = told || (!looks && strcmp(verb, changes[i]) == 0);
     }
     if (status != GK_OK) {
         count_refusal(core, status);
     }
-    if (told) {
-        struct gk_notice *notice = core_notice(
-            core, status == GK_OK ? GK_EVENT_REQUEST : GK_EVENT_REFUSED, "%s%s%s",
-            status == GK_OK ? gk_json_get_string(r->body, "action", "") : gk_status_name(status),
-            status == GK_OK ? "" : ": ", status == GK_OK ? "" : why);
-        notice_name(notice, verb);
-        notice->job = gk_json_get_int(
-            status == GK_OK && strcmp(verb, "submit") == 0 ? r->reply : r->body, "job", 0);
+    if (!told) {
+        return;
     }
+    bool drains = status == GK_OK && strcmp(verb, "drain") == 0;
+    struct gk_notice *notice =
+        status == GK_OK
+            ? core_notice(core, drains ? GK_EVENT_DRAIN : GK_EVENT_REQUEST, "%s%s%.120s%s%s",
+                          drains && core->drain_ms != 0 ? "begun"
+                          : drains                      ? "ended"
+                                                        : action,
+                          *reason ? ": " : "", reason, *key ? "; key " : "", key)
+            : core_notice(core, GK_EVENT_REFUSED, "%s: %.150s%s%s", gk_status_name(status), why,
+                          *key ? "; key " : "", key);
+    notice_name(notice, verb);
+    notice->job = gk_json_get_int(
+        status == GK_OK && strcmp(verb, "submit") == 0 ? r->reply : r->body, "job", 0);
 }
 
 enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,

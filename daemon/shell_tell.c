@@ -18,6 +18,7 @@ static const char *name_key(enum gk_event event)
     case GK_EVENT_TRIAL_KILLED:
         return "failure";
     case GK_EVENT_REQUEST:
+    case GK_EVENT_DRAIN:
         return "verb";
     case GK_EVENT_REFUSED:
     case GK_EVENT_WORKER_REJECTED:

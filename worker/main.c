@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/buf.h"
@@ -496,6 +497,8 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct gk_device_props *devices = NULL;
     struct gk_key key = {0};
+    const struct rlimit no_dumps = {0, 0};   /* a key in memory must not become a file */
+    (void)setrlimit(RLIMIT_CORE, &no_dumps); /* lowering is always allowed */
     enum gk_status status = voice_init(&voice, arguments, err);
     if (status == GK_OK) {
         status = find_key(arguments, &key, err);

@@ -126,6 +126,14 @@ static void test_notices(void **state)
     assert_int_equal(notices(&rig, GK_EVENT_REQUEST, &last), 1);
     assert_string_equal(last.name, "submit");
     assert_int_equal(last.job, job);
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_bool(body, "on", true) &&
+                gk_json_set_string(body, "reason", "new racks"));
+    assert_string_equal(rig_request(&rig, "drain", body), "OK");
+    assert_int_equal(notices(&rig, GK_EVENT_DRAIN, &last), 1);
+    assert_string_equal(last.text, "begun: new racks");
+    assert_string_equal(rig_request(&rig, "workers", NULL), "OK"); /* a look is not told */
+    assert_int_equal(notices(&rig, GK_EVENT_REQUEST, &last), 0);
     rig_started(&rig, worker, (int64_t)gk_json_get_int(worker->leases[0], "token", 0));
     rig_pump(&rig);
     rig_advance(&rig, 30000);
