@@ -22,6 +22,9 @@
 /* Messages queued for one peer before send says GK_AGAIN, and taken ahead of receive. A lease is
  * about 2 KB, so a stuck worker costs the daemon some 2 MB. */
 #define QUEUE_MESSAGES_MAX 1000
+/* Connections that wait to be accepted. A thousand workers come at once when the daemon is back: with
+ * 100, the default, most of their SYNs are dropped and come again seconds later. */
+#define BACKLOG 4096
 /* Long enough for a last REPLY or BYE on a healthy connection, short enough that an exit never
  * hangs. */
 #define LINGER_MS 500
@@ -99,6 +102,7 @@ static enum gk_status set_options(struct gk_link *link, struct gk_err *err)
         {ZMQ_SNDHWM, QUEUE_MESSAGES_MAX},
         {ZMQ_RCVHWM, QUEUE_MESSAGES_MAX},
         {ZMQ_LINGER, LINGER_MS},
+        {ZMQ_BACKLOG, BACKLOG},
         {ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS},
         {ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS},
         {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},

@@ -321,6 +321,7 @@ static void on_welcome(struct load_fleet *fleet, struct sim *sim, const struct g
               &err);
     const struct gk_json *drop = gk_json_get(body, "drop");
     sim->welcome = true;
+    sim->credit_said = -1; /* another session knows of none */
     sim->session = message->session;
     sim->epoch = message->epoch;
     fleet->epoch = message->epoch > fleet->epoch ? message->epoch : fleet->epoch;
@@ -416,7 +417,7 @@ static void look(struct load_fleet *fleet, struct sim *sim)
             finish(fleet, sim, i);
         }
     }
-    if (!sim->welcome && fleet->now_ns - sim->hello_ns > 1000000000u) {
+    if (!sim->welcome && fleet->now_ns - sim->hello_ns > 15000000000u) {
         say_hello(fleet, sim);
     } else if (fleet->now_ns - sim->heard_ns > SILENCE_NS) {
         sim->heard_ns = fleet->now_ns;
