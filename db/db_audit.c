@@ -14,9 +14,11 @@
 #define VERIFY_ROWS  1000
 #define PROBLEMS_MAX 10 /* one break makes every later line suspect: more names help nobody */
 
-static void line_hash(const char *before, const struct gk_json *row,
+/* False: out of memory. A hash of half a line must never be stored: the chain would be broken. */
+static bool line_hash(const char *before, const struct gk_json *row,
                       char text_out[GK_HASH_TEXT_SIZE])
 {
+    bool ok = true;
     static const char *const members[] = {"line",   "at_ms",  "who",    "what",
                                           "target", "reason", "outcome"};
     struct gk_hasher hasher;
@@ -25,14 +27,14 @@ static void line_hash(const char *before, const struct gk_json *row,
     for (size_t i = 0; i < GK_ARRAY_COUNT(members); i++) {
         struct gk_buf text = {0};
         const struct gk_json *value = gk_json_get(row, members[i]);
-        if (value) {
-            (void)gk_json_canonical(value, &text, NULL); /* out of memory shows as another hash */
-        }
+        ok = ok && (!value || (gk_json_canonical(value, &text, NULL) == GK_OK &&
+                               gk_buf_status(&text, NULL) == GK_OK));
         gk_hasher_text(&hasher, gk_buf_text(&text));
         gk_buf_fini(&text);
     }
     struct gk_hash hash = gk_hasher_final(&hasher);
     gk_hash_hex(&hash, text_out);
+    return ok;
 }
 
 enum gk_status gk_db_audit_add(struct gk_db *db, uint64_t wall_ms, const struct gk_db_audit *audit,
@@ -54,10 +56,8 @@ enum gk_status gk_db_audit_add(struct gk_db *db, uint64_t wall_ms, const struct 
               gk_json_set_string(row, "target", audit->target ? audit->target : "") &&
               gk_json_set_string(row, "reason", audit->reason ? audit->reason : "") &&
               gk_json_set_string(row, "outcome", audit->outcome ? audit->outcome : "done");
-    if (ok) {
-        line_hash(gk_json_get_string(last, "hash", FIRST_LINE), row, hash);
-        ok = gk_json_set_string(row, "hash", hash);
-    }
+    ok = ok && line_hash(gk_json_get_string(last, "hash", FIRST_LINE), row, hash) &&
+         gk_json_set_string(row, "hash", hash);
     if (status == GK_OK) {
         status = ok ? db_insert(db, "audit", columns, row, NULL, err)
                     : gk_fail(err, GK_NOMEM, "out of memory for a line of the audit trail");
@@ -108,7 +108,10 @@ enum gk_status gk_db_audit_verify(struct gk_db *db, int64_t *lines_out, struct g
             const struct gk_json *row = gk_json_at(rows, i);
             int64_t line = gk_json_get_int(row, "line", 0);
             const char *stored = gk_json_get_string(row, "hash", "");
-            line_hash(before, row, hash);
+            if (!line_hash(before, row, hash)) {
+                gk_json_free(rows);
+                return gk_fail(err, GK_NOMEM, "out of memory for the audit trail");
+            }
             if (line != cursor + 1) {
                 tell(problems, &told, "the line before it is missing", line);
             } else if (strcmp(hash, stored) != 0) {

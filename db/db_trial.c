@@ -23,13 +23,12 @@ enum gk_status gk_db_trial_insert(struct gk_db *db, const struct gk_json *trial,
 enum gk_status gk_db_trial_add(struct gk_db *db, const struct gk_db_trial *trial,
                                int64_t *trial_out, struct gk_err *err)
 {
-    enum gk_status status =
-        db_run(db, err,
-               "INSERT INTO trials(job,task,seq,batch,template,template_hash,config,config_id,state,"
-               "attempt,input_set,created_ms) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,'proposed',0,?9,?10)",
-               "iiiissssii", trial->job, trial->task, trial->seq, trial->batch, trial->template_name,
-               trial->template_hash, trial->config, trial->config_id, trial->input_set,
-               trial->created_ms);
+    enum gk_status status = db_run(
+        db, err,
+        "INSERT INTO trials(job,task,seq,batch,template,template_hash,config,config_id,state,"
+        "attempt,input_set,created_ms) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,'proposed',0,?9,?10)",
+        "iiiissssii", trial->job, trial->task, trial->seq, trial->batch, trial->template_name,
+        trial->template_hash, trial->config, trial->config_id, trial->input_set, trial->created_ms);
     if (status == GK_OK) {
         *trial_out = sqlite3_last_insert_rowid(db->handle);
     }
@@ -91,34 +90,41 @@ double db_record_cost(const struct gk_json *record)
            gk_json_get_real(record, "measure_ns", 0);
 }
 
-/* The same as db_trial_hash() of the row, without making one. */
-static void hash_outcome(const struct gk_db_outcome *outcome, char hash_out[GK_HASH_TEXT_SIZE])
+static bool hash_piece(struct gk_hasher *hasher, struct gk_buf *piece)
+{
+    bool ok = !piece->failed;
+    gk_hasher_text(hasher, gk_buf_text(piece));
+    gk_buf_reset(piece);
+    return ok;
+}
+
+/* The same as db_trial_hash() of the row, without making one. False: out of memory; a wrong hash
+ * must never be stored, the scrub would take the row for damaged. */
+static bool hash_outcome(const struct gk_db_outcome *outcome, char hash_out[GK_HASH_TEXT_SIZE])
 {
     struct gk_hasher hasher;
     struct gk_buf piece = {0};
     const char *texts[] = {outcome->config_id, outcome->state, outcome->stage, outcome->failure};
     gk_hasher_init(&hasher);
     gk_json_put_int(&piece, outcome->trial);
-    gk_hasher_text(&hasher, gk_buf_text(&piece));
-    gk_buf_reset(&piece);
+    bool ok = hash_piece(&hasher, &piece);
     gk_json_put_int(&piece, outcome->task);
-    gk_hasher_text(&hasher, gk_buf_text(&piece));
+    ok = hash_piece(&hasher, &piece) && ok;
     for (size_t i = 0; i < GK_ARRAY_COUNT(texts); i++) {
-        gk_buf_reset(&piece);
         if (texts[i]) {
             gk_json_put_string(&piece, texts[i]);
         }
-        gk_hasher_text(&hasher, gk_buf_text(&piece));
+        ok = hash_piece(&hasher, &piece) && ok;
     }
-    gk_buf_reset(&piece);
     if (isfinite(outcome->time_ns)) {
         gk_json_put_real(&piece, outcome->time_ns);
     }
-    gk_hasher_text(&hasher, gk_buf_text(&piece));
+    ok = hash_piece(&hasher, &piece) && ok;
     gk_hasher_text(&hasher, outcome->record);
-    gk_buf_fini(&piece); /* out of memory shows as another hash */
+    gk_buf_fini(&piece);
     struct gk_hash hash = gk_hasher_final(&hasher);
     gk_hash_hex(&hash, hash_out);
+    return ok;
 }
 
 static enum gk_status put_environment(struct gk_db *db, const char *text,
@@ -146,7 +152,8 @@ enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *ou
                                 struct gk_err *err)
 {
     static const char update[] =
-        "UPDATE trials SET state=?2,stage=?3,failure=?4,message=?5,time_ns=?6,cost_ns=?7,code_id=?8,"
+        "UPDATE trials SET "
+        "state=?2,stage=?3,failure=?4,message=?5,time_ns=?6,cost_ns=?7,code_id=?8,"
         "record=?9,environment=?10,row_hash=?11,recorded_ms=?12,token=coalesce(?13,token),"
         "worker=coalesce(?14,worker),leased_ms=coalesce(?15,leased_ms),reused=coalesce(?16,reused)"
         " WHERE trial=?1";
@@ -155,7 +162,9 @@ enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *ou
     if (outcome->environment) {
         status = put_environment(db, outcome->environment, environment_id, err);
     }
-    hash_outcome(outcome, hash);
+    if (status == GK_OK && !hash_outcome(outcome, hash)) {
+        status = gk_fail(err, GK_NOMEM, "out of memory for trial %" PRId64, outcome->trial);
+    }
     if (status == GK_OK) { /* a time that is not a number is bound as NULL */
         status = db_run(db, err, update, "issssrrssssihhhh", outcome->trial, outcome->state,
                         outcome->stage, outcome->failure, outcome->message, outcome->time_ns,
@@ -190,22 +199,22 @@ enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token
     if (status == GK_OK) {
         const char *failure = gk_json_get_string(record, "failure", NULL);
         bool ok = failure && strcmp(failure, "none") == 0;
-        struct gk_db_outcome outcome = {
-            .trial = trial,
-            .task = gk_json_get_int(row, "task", 0),
-            .token = token,
-            .wall_ms = (int64_t)wall_ms,
-            .config_id = gk_json_get_string(row, "config_id", ""),
-            .state = state,
-            .stage = gk_json_get_string(record, "stage", NULL),
-            .failure = failure,
-            .message = gk_json_get_string(record, "message", NULL),
-            .code_id = gk_json_get_string(record, "code_id", NULL),
-            .time_ns = ok ? gk_json_get_real(record, "time_ns", 0) : (double)NAN,
-            .cost_ns = db_record_cost(record),
-            .record = kept,
-            .samples = samples_text,
-            .environment = environment_text};
+        struct gk_db_outcome outcome = {.trial = trial,
+                                        .task = gk_json_get_int(row, "task", 0),
+                                        .token = token,
+                                        .wall_ms = (int64_t)wall_ms,
+                                        .config_id = gk_json_get_string(row, "config_id", ""),
+                                        .state = state,
+                                        .stage = gk_json_get_string(record, "stage", NULL),
+                                        .failure = failure,
+                                        .message = gk_json_get_string(record, "message", NULL),
+                                        .code_id = gk_json_get_string(record, "code_id", NULL),
+                                        .time_ns = ok ? gk_json_get_real(record, "time_ns", 0)
+                                                      : (double)NAN,
+                                        .cost_ns = db_record_cost(record),
+                                        .record = kept,
+                                        .samples = samples_text,
+                                        .environment = environment_text};
         status = gk_db_trial_done(db, &outcome, err);
     }
     gk_json_free(row);
@@ -245,10 +254,9 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
         " pardons p WHERE p.config_id=r.config_id AND p.arch=k.arch AND p.trial>=r.trial))"
         " ORDER BY r.trial LIMIT 1",
         "sissss", config_id, problem, arch, gpu, policy, nvrtc);
-    return status == GK_OK
-               ? db_row(db, err, trial_out, "SELECT trial, record FROM trials WHERE trial=?1", "i",
-                        trial)
-               : status;
+    return status == GK_OK ? db_row(db, err, trial_out,
+                                    "SELECT trial, record FROM trials WHERE trial=?1", "i", trial)
+                           : status;
 }
 
 enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, int64_t *count_out, struct gk_err *err)

@@ -6,6 +6,7 @@
  *
  *     crash_points BIN SHIM --who gktuned|gktune-worker --how kill|half|eio|enospc|full
  *                  [--every N --seed S] [--at N]      all points, a seeded Nth part of them, or one
+ *                  [--store FILE]                     begins with this store, which is migrated
  *     crash_points BIN SHIM --kills N --seed S        SIGKILL at random moments instead
  *     crash_points BIN PROXY --chaos N --seed S       N runs through tests/support/chaos_proxy.c
  */
@@ -39,6 +40,8 @@ extern char **environ;
 
 struct bench {
     const char *bin, *shim, *who, *how;
+    const char *store; /* of an older gktune, to begin with; NULL: none */
+    int64_t jobs_before;
     long at; /* 0: nobody fails */
     char folder[64], state[96], spool[96], endpoint[128], mark[96], count[96], backup[96];
     pid_t daemon, worker, proxy;
@@ -416,14 +419,20 @@ static void check(struct bench *bench)
     check_store(bench, store, "the store");
     if (access(bench->backup, F_OK) == 0) {
         check_store(bench, bench->backup, "a backup that stands under its name");
+        if (gk_db_open(bench->backup, false, &db, &err) != GK_OK ||
+            count(bench, db, "SELECT count(*) FROM jobs WHERE job=?1", bench->job_a) != 1) {
+            lose(bench, "a backup that stands under its name does not hold the job");
+        }
+        gk_db_close(db);
+        db = NULL;
     } else if (bench->backup_acked) {
         lose(bench, "the backup was acknowledged and is not there");
     }
     if (gk_db_open(store, false, &db, &err) != GK_OK) {
         lose(bench, "%s", err.text);
     }
-    if (count(bench, db, "SELECT count(*) FROM jobs WHERE ?1>0", 1) != 2) {
-        lose(bench, "two submits are not two jobs");
+    if (count(bench, db, "SELECT count(*) FROM jobs WHERE ?1>0", 1) != 2 + bench->jobs_before) {
+        lose(bench, "two submits are not two jobs more");
     }
     int64_t recorded = count(
         bench, db, "SELECT count(DISTINCT config) FROM trials WHERE job=?1 AND state='recorded'",
@@ -474,6 +483,31 @@ static long calls_made(const struct bench *bench)
     return most;
 }
 
+/* The older store, as it is, and how many jobs it has. */
+static void begin_with(struct bench *bench)
+{
+    char path[160], *bytes = NULL;
+    size_t size = 0;
+    struct gk_err err = {0};
+    sqlite3 *handle = NULL;
+    sqlite3_stmt *statement = NULL;
+    (void)snprintf(path, sizeof path, "%s/gktune.db", bench->state);
+    if (gk_file_load(bench->store, 16u << 20, &bytes, &size, &err) != GK_OK ||
+        gk_file_store(path, bytes, size, &err) != GK_OK || chmod(path, 0600) != 0) {
+        lose(bench, "%s: %s", bench->store, err.text);
+    }
+    free(bytes);
+    if (sqlite3_open_v2(bench->store, &handle, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(handle, "SELECT count(*) FROM jobs", -1, &statement, NULL) !=
+            SQLITE_OK ||
+        sqlite3_step(statement) != SQLITE_ROW) {
+        lose(bench, "%s: %s", bench->store, sqlite3_errmsg(handle));
+    }
+    bench->jobs_before = sqlite3_column_int64(statement, 0);
+    (void)sqlite3_finalize(statement); /* it was stepped */
+    (void)sqlite3_close(handle);       /* no statement is open */
+}
+
 /* at 0: nothing fails; returns the number of calls then. */
 static long run_point(struct bench *bench, long at)
 {
@@ -495,18 +529,21 @@ static long run_point(struct bench *bench, long at)
     if (mkdir(bench->state, 0700) != 0) {
         lose(bench, "mkdir: %s", strerror(errno));
     }
+    if (bench->store) {
+        begin_with(bench);
+    }
     start_daemon(bench, at > 0 || !bench->chaos);
     if (bench->chaos) {
         start_proxy(bench, bench->chaos);
     }
     start_worker(bench, at > 0 || !bench->chaos);
     connect_again(bench);
-    bench->job_a = submit(bench, "a", TRIALS);
+    bench->job_a = submit(bench, "crash-a", TRIALS);
     wait_done(bench, bench->job_a);
-    bench->job_b = submit(bench, "b", 16);
+    bench->job_b = submit(bench, "crash-b", 16);
     cancel(bench, bench->job_b);
     back_up(bench);
-    int64_t again = submit(bench, "a", TRIALS);
+    int64_t again = submit(bench, "crash-a", TRIALS);
     if (again != bench->job_a) {
         lose(bench, "submit a was job %" PRId64 ", sent again it is %" PRId64, bench->job_a, again);
     }
@@ -525,8 +562,9 @@ static long run_point(struct bench *bench, long at)
 
 static int usage(void)
 {
-    (void)fprintf(stderr, "usage: crash_points BIN SHIM --who NAME --how HOW [--every N] [--seed S]"
-                          " [--at N] | --kills N [--seed S] | --chaos N [--seed S]\n");
+    (void)fprintf(stderr,
+                  "usage: crash_points BIN SHIM --who NAME --how HOW [--every N] [--seed S]"
+                  " [--at N] [--store FILE] | --kills N [--seed S] | --chaos N [--seed S]\n");
     return 2;
 }
 
@@ -543,6 +581,8 @@ static bool read_options(int argc, char **argv, struct bench *bench, struct plan
             bench->who = value;
         } else if (strcmp(name, "--how") == 0) {
             bench->how = value;
+        } else if (strcmp(name, "--store") == 0) {
+            bench->store = value;
         } else if (strcmp(name, "--every") == 0) {
             plan->every = strtol(value, NULL, 10);
         } else if (strcmp(name, "--at") == 0) {

@@ -67,7 +67,7 @@ struct sim_worker {
     char spool_id[24];
     enum worker_state state;
     uint32_t conn;
-    bool welcome, fenced, quiet;
+    bool welcome, fenced, told_fence, quiet;
     uint64_t fenced_session; /* in which the daemon was told that the device is fenced, */
     uint32_t fenced_conn;    /* and over which connection */
     uint64_t epoch, session, seq, heard_ns, pinged_ns, hello_ns, wake_ns, back_ns, trouble_ns;
@@ -194,6 +194,6 @@ void check_forget_leases(struct sim *sim);
 
 /* ---- sim_points.c ---- */
 /* Every operation of the disk under the store alone; the exit status. */
-int sim_points(const char *path);
+int sim_points(void);
 
 #endif

@@ -70,6 +70,9 @@ void check_commit(struct sim *sim)
                   " WHERE j.trials<>(SELECT count(*) FROM trials t WHERE t.job=j.job AND"
                   " t.state='recorded') OR j.failed<>(SELECT count(*) FROM trials t WHERE"
                   " t.job=j.job AND t.state='recorded' AND t.failure<>'none')");
+    must_be_empty(sim, "a lease of a fenced device",
+                  "SELECT 'token '||l.token||', '||f.device AS text FROM leases l JOIN devices d ON"
+                  " d.worker=l.worker JOIN fences f ON f.device=l.worker||'/'||d.device");
     must_be_empty(sim, "a lease of a trial that has ended",
                   "SELECT 'token '||l.token||': trial '||t.trial||' is '||t.state AS text FROM"
                   " leases l JOIN trials t ON t.trial=l.trial WHERE t.state IN"

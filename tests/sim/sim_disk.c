@@ -246,17 +246,6 @@ void disk_reset(struct gk_prng *prng)
     disk.prng = prng;
 }
 
-void disk_put(const char *name, const void *bytes, size_t size)
-{
-    struct disk_file *file = find(name, true);
-    if (!file || !reserve(&file->now, size) || !reserve(&file->safe, size)) {
-        abort();
-    }
-    memcpy(file->now.bytes, bytes, size);
-    memcpy(file->safe.bytes, bytes, size);
-    file->now.size = file->safe.size = size;
-}
-
 bool disk_flip_bit(void)
 {
     for (int i = 0; i < FILES_MAX; i++) {

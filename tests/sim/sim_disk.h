@@ -19,8 +19,6 @@ enum disk_fault {
 /* Empties the disk. `prng` decides about lost and torn sectors; borrowed. */
 void disk_reset(struct gk_prng *prng);
 void disk_register(void);
-/* A file that is there from the start, synced. */
-void disk_put(const char *name, const void *bytes, size_t size);
 /* The fault comes with the Nth operation from now that writes, syncs, cuts or deletes. */
 void disk_arm(enum disk_fault fault, uint64_t operation);
 void disk_make_room(void);

@@ -2,7 +2,7 @@
  * simulate [--seed N | --seeds A..B] [--all-seeds A..B] [--events N] [--canary NAME] [--twice]
  *          [--verbose]
  *
- * simulate --points STORE     the store alone, a fault at each operation of its disk (sim_points.c)
+ * simulate --points           the store alone, a fault at each operation of its disk (sim_points.c)
  *
  * --all-seeds counts instead of --seeds where GKTUNE_TEST_ALL=1 is in the environment.
  *
@@ -132,8 +132,8 @@ int main(int argc, char **argv)
 {
     struct plan plan = {.first = 1, .last = 100, .events = 400};
     disk_register();
-    if (argc == 3 && strcmp(argv[1], "--points") == 0) {
-        return sim_points(argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--points") == 0) {
+        return sim_points();
     }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--twice") == 0 || strcmp(argv[i], "--verbose") == 0) {

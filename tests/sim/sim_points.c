@@ -1,12 +1,11 @@
 /*
- * The store alone, at every operation of its disk: a store of the first schema is opened (and so
- * migrated), written to, checkpointed and closed, and at operation N the process dies, the power is
- * lost, an operation fails or the disk is full. Afterwards it opens, is sound, and holds exactly
+ * The store alone, at every operation of its disk: it is made (all steps of the schema in one
+ * transaction), written to, checkpointed and closed, and at operation N the process dies, the power
+ * is lost, an operation fails or the disk is full. Afterwards it opens, is sound, and holds exactly
  * what was committed; and the next fault may come while it recovers.
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "db/db_internal.h"
@@ -90,13 +89,12 @@ static const char *look(const struct promise *promise)
 }
 
 /* True: the fault came. */
-static bool one_point(const char *old_store, size_t size, enum disk_fault fault, bool power,
-                      uint64_t at, uint64_t again, struct gk_prng *prng, const char **red_out)
+static bool one_point(enum disk_fault fault, bool power, uint64_t at, uint64_t again,
+                      struct gk_prng *prng, const char **red_out)
 {
     struct promise promise = {0};
     struct gk_err err = {0};
     disk_reset(prng);
-    disk_put(STORE, old_store, size);
     for (int round = 0; round < 2; round++) {
         disk_arm(fault, round == 0 ? at : again);
         (void)work(&promise, &err); /* whatever it says: the promises count */
@@ -112,7 +110,7 @@ static bool one_point(const char *old_store, size_t size, enum disk_fault fault,
     return true;
 }
 
-int sim_points(const char *path)
+int sim_points(void)
 {
     static const struct {
         const char *name;
@@ -122,13 +120,10 @@ int sim_points(const char *path)
                  {"power", DISK_DIES, true},
                  {"eio", DISK_EIO, false},
                  {"full", DISK_FULL, false}};
-    char *old_store = NULL;
-    size_t size = 0;
     struct gk_err err = {0};
     struct gk_prng prng;
     uint64_t points = 0;
-    if (gk_hash_setup(&err) != GK_OK ||
-        gk_file_load(path, 1u << 24, &old_store, &size, &err) != GK_OK) {
+    if (gk_hash_setup(&err) != GK_OK) {
         (void)fprintf(stderr, "%s\n", err.text);
         return 2;
     }
@@ -139,8 +134,7 @@ int sim_points(const char *path)
             /* The second fault comes while the first is recovered from, at another place each time.
              */
             uint64_t again = 1 + gk_prng_below(&prng, 40);
-            if (!one_point(old_store, size, kinds[k].fault, kinds[k].power, at, again, &prng,
-                           &red)) {
+            if (!one_point(kinds[k].fault, kinds[k].power, at, again, &prng, &red)) {
                 break;
             }
             if (red) {
@@ -150,7 +144,6 @@ int sim_points(const char *path)
             }
         }
     }
-    free(old_store);
     disk_reset(NULL);
     (void)printf("sim: %" PRIu64 " points of the disk, two faults each: nothing lost\n", points);
     return points > 200 ? 0 : 1;

@@ -292,8 +292,8 @@ static void take_welcome(struct sim *sim, struct sim_worker *worker,
         send(sim, worker, GK_MSG_RESULT, worker->spool[i].token,
              gk_json_copy(worker->spool[i].body));
     }
-    if (worker->fenced) {
-        worker_fence(sim, (uint32_t)(worker - sim->workers), true);
+    if (worker->told_fence) { /* a fence stays until its worker says that the device is well */
+        worker_fence(sim, (uint32_t)(worker - sim->workers), worker->fenced);
     }
     say_ready(sim, worker);
 }
@@ -482,6 +482,7 @@ void worker_fence(struct sim *sim, uint32_t index, bool fenced)
     struct sim_worker *worker = &sim->workers[index];
     struct gk_json *body = gk_json_new_object();
     worker->fenced = fenced;
+    worker->told_fence = true;
     worker->trouble_ns = worker->trouble_ns > sim->now_ns ? worker->trouble_ns : sim->now_ns;
     GK_ASSERT(gk_json_set_int(body, "device", 0) &&
               gk_json_set_string(body, "state", fenced ? "fenced" : "ok") &&

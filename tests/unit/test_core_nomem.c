@@ -133,7 +133,9 @@ static void memory_runs_out_in_the_core(void **state)
     }
     assert_string_equal(rig_job_state(&rig, job), "done");
     assert_ok(gk_db_check(rig.db, &report, &err), err);
-    assert_true(gk_json_get_bool(report, "ok", false));
+    if (!gk_json_get_bool(report, "ok", false)) {
+        fail_msg("%s", gk_json_string(gk_json_at(gk_json_get(report, "problems"), 0), ""));
+    }
     gk_json_free(report);
     rig_close(&rig);
 }

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Templates that eat memory or time, flood the log or read the host's files: each is a stored failure of its config, the worker
+# lives, and the next kernel compiles.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+"$BIN/gktune" doctor 2>/dev/null | grep -q '^ok *nvrtc' || exit 77
+printf '{"op":"scale","shapes":[{"N":1024}]}' >"$TMP/shapes.json"
+rows=0
+# Doubled tokens (memory), a tree of template instances (time), messages (log), a file of the host.
+bomb() { # name, text that goes before the kernel, the failures that are allowed
+  local dir=$TMP/$1 start=$SECONDS failure message
+  cp -r "$SRC/tests/data/kernels/toy" "$dir"
+  printf '%s\n' "$2" | cat - "$SRC/tests/data/kernels/toy/scale/scale.cu" >"$dir/scale/scale.cu"
+  timeout -k 5 200 "$BIN/gktune" run "$dir/scale/scale_plain.kernel.json" --shapes "$TMP/shapes.json" --device emu:sm_80 --budget 1 --seed 1 \
+    --state "$TMP/state-$1" >"$TMP/out" 2>"$TMP/err"
+  timeout 30 "$BIN/gktune" trials 1 --json --state "$TMP/state-$1" >"$TMP/trials.$1" 2>"$TMP/why" || bad "$1: $(cat "$TMP/err" "$TMP/why")"
+  failure=$(python3 -c 'import json,sys; t=json.load(open(sys.argv[1]))["trials"][0]; print(t["failure"])' "$TMP/trials.$1" 2>/dev/null)
+  message=$(python3 -c 'import json,sys; t=json.load(open(sys.argv[1]))["trials"][0]; print(len(t.get("message") or ""))' "$TMP/trials.$1" 2>/dev/null)
+  [[ " $3 " == *" $failure "* ]] || bad "$1: '$failure', allowed: $3; $(tail -n 3 "$TMP/err")"
+  [ "${message:-0}" -le 65536 ] || bad "$1: a message of $message bytes"
+  printf '%s: %s after %d s, message of %s bytes\n' "$1" "$failure" $((SECONDS - start)) "$message" >&2
+  rows=$((rows + 1))
+}
+double='#define D0(x) x x x x x x x x
+'
+for i in 1 2 3 4 5 6 7 8 9; do double+="#define D$i(x) D$((i - 1))(x) D$((i - 1))(x) D$((i - 1))(x) D$((i - 1))(x) D$((i - 1))(x) D$((i - 1))(x) D$((i - 1))(x) D$((i - 1))(x)
+"; done
+bomb memory "$double
+__device__ int bomb[] = { D9(1,) };" "compile_memory compile_timeout compile_crash compile_error"
+bomb time 'template <int A, int B> struct T { static const int v = T<A - 1, 2 * B>::v + T<A - 1, 2 * B + 1>::v; };
+template <int B> struct T<0, B> { static const int v = 1; };
+__device__ int bomb = T<22, 0>::v;' "compile_memory compile_timeout compile_crash compile_error"
+flood=''
+for ((i = 0; i < 3000; i++)); do flood+="#warning flood number $i of a message that is long enough to fill what is kept
+"; done
+bomb log "$flood
+#error the end of the flood" "compile_error"
+# Files of the host are refused before anything runs, by name or by a macro.
+refused() { # name, line, words of the message
+  mkdir "$TMP/$1" && cp -r "$SRC/tests/data/kernels/toy/scale" "$TMP/$1"
+  printf '%s\n' "$2" | cat - "$SRC/tests/data/kernels/toy/scale/scale.cu" >"$TMP/$1/scale/scale.cu"
+  timeout 60 "$BIN/gktune" run "$TMP/$1/scale/scale_plain.kernel.json" --shapes "$TMP/shapes.json" --device emu:sm_80 --budget 1 --state "$TMP/state-$1" >"$TMP/out" 2>"$TMP/err"
+  [ $? = 2 ] && grep -q "$3" "$TMP/err" || bad "$1: $(cat "$TMP/err")"
+  rows=$((rows + 1))
+}
+refused absolute '#include "/etc/passwd"' 'is no path inside the folder'
+refused macro '#define HOST_FILE "/etc/passwd"
+#include HOST_FILE' 'include of a macro'
+bomb none '' "none"
+finish "$rows sources"
