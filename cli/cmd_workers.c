@@ -23,6 +23,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
         gk_cell_text(table, device, "device");
         gk_cell_text(table, device, "arch");
         gk_cell_text(table, device, "gpu");
+        gk_cell_text(table, row, "job");
         gk_cell_int(table, row, "leases");
         gk_table_cell(table, "%s", age);
         if (fence) {
@@ -36,7 +37,7 @@ static void cells(struct gk_cli *cli, struct gk_table *table, const struct gk_js
 static enum gk_status list(struct gk_cli *cli, struct gk_client *client, struct gk_err *err)
 {
     return gk_listing(cli, client, "workers", gk_json_new_object(), "workers",
-                      ">worker|host|>pid|state|device|arch|gpu|>leases|>seen|note", cells,
+                      ">worker|host|>pid|state|device|arch|gpu|job|>leases|>seen|note", cells,
                       "no worker has been here yet", err);
 }
 
