@@ -245,6 +245,14 @@ static enum gk_status find_daemon(struct gk_client *client, struct gk_err *err)
     return status;
 }
 
+bool gk_client_is_served(const struct gk_cli *cli)
+{
+    char *holder = !cli->connect && cli->state_dir ? holder_endpoint(cli->state_dir) : NULL;
+    bool served = cli->connect || holder;
+    free(holder);
+    return served;
+}
+
 enum gk_status gk_client_open(struct gk_cli *cli, struct gk_client **client_out, struct gk_err *err)
 {
     struct gk_client *client = calloc(1, sizeof *client);

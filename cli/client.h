@@ -27,6 +27,8 @@ enum gk_status gk_client_tell(struct gk_cli *cli, const char *verb, struct gk_js
 /* Ends a private daemon; it finishes its commits first. */
 void gk_client_close(struct gk_client *client);
 
+/* Whether a daemon is named, or one holds the state folder: opening a client starts none. */
+bool gk_client_is_served(const struct gk_cli *cli);
 bool gk_client_is_private(const struct gk_client *client);
 const char *gk_client_endpoint(const struct gk_client *client);
 /* Counts up when the daemon was replaced: whoever watches must watch again. */

@@ -301,6 +301,7 @@ enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err)
     check_state(&report);
     check_limits(&report);
     gk_doctor_service(&report);
+    gk_doctor_daemon(&report);
     enum gk_status status = GK_OK;
     if (cli->json) {
         struct gk_json *json = gk_json_new_object();

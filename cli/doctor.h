@@ -28,6 +28,8 @@ void gk_doctor_service(struct gk_doctor *doctor);
 /* Knocks at the tcp endpoints of the running daemon with a key that nobody knows. listen: what its
  * lock says. */
 void gk_doctor_door(struct gk_doctor *doctor, const char *state, const struct gk_json *listen);
+/* The audit trail and what waits for an operator, of a daemon that serves already. */
+void gk_doctor_daemon(struct gk_doctor *doctor);
 /* Removes the ballast. GK_NOT_FOUND when there is none. */
 enum gk_status gk_doctor_free_ballast(struct gk_cli *cli, struct gk_err *err);
 

@@ -109,6 +109,8 @@ assert [l["line"] for l in lines] == list(range(1, len(lines) + 1))
 PY
 printed audit_verify audit --verify
 lines=$(field 'j["audit_lines"]')
+"$BIN/gktune" doctor >"$TMP/doctor" 2>&1
+grep -q 'chain of hashes is whole' "$TMP/doctor" || bad "doctor does not look at the trail: $(cat "$TMP/doctor")"
 # A backup while work goes on, then a restore under the live worker: it is told, works on, and nothing
 # that was given out before counts.
 g db backup "$TMP/backup.db"
@@ -152,6 +154,8 @@ db.commit()
 PY
 start_daemon
 says_no 'not what was written' audit --verify
+"$BIN/gktune" doctor >"$TMP/doctor" 2>&1
+grep -q 'audit line 2' "$TMP/doctor" || bad "doctor does not see that the trail was edited"
 "$BIN/gktune" db check >"$TMP/out" 2>"$TMP/err" && bad "db check does not see that the trail was edited"
 grep -q 'audit line 2' "$TMP/out" || bad "db check does not name the line: $(cat "$TMP/out")"
 finish "$lines lines of the trail"

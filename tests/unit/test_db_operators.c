@@ -125,6 +125,18 @@ static void audit_is_a_chain(void **state)
     db = open_store("audit.db");
     assert_int_equal(problems_of(db, text), 1);
     assert_non_null(strstr(text, "audit line 2"));
+    /* A hash that fits its own line alone would break the next one. */
+    assert_int_equal(gk_db_list_audit(db, 0, &page, NULL), GK_OK);
+    char hash[GK_HASH_TEXT_SIZE], other[GK_HASH_TEXT_SIZE];
+    (void)snprintf(hash, sizeof hash, "%s",
+                   gk_json_get_string(gk_json_at(gk_json_get(page, "lines"), 1), "hash", ""));
+    memcpy(other, hash, sizeof other);
+    other[0] = hash[0] == '0' ? '1' : '0';
+    gk_json_free(page);
+    gk_db_close(db);
+    change_bytes("audit.db", hash, other);
+    db = open_store("audit.db");
+    assert_int_equal(problems_of(db, text), 2);
     gk_db_close(db);
 }
 
