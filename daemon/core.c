@@ -322,9 +322,13 @@ enum gk_status gk_core_message_text(struct gk_core *core, const struct gk_peer *
     bool may = message->type == GK_MSG_RESULT && core->disk != GK_CORE_DISK_FULL &&
                !key_is_suspended(core, peer);
     struct session *session = may ? session_hears(core, peer, message) : NULL;
-    if (session && lease_result_text(core, session, message, body, size, &status, err)) {
-        core->counters.messages++;
-        return status;
+    if (session) {
+        session->seq_seen = message->seq; /* before: the session may end with its result */
+        if (lease_result_text(core, session, message, body, size, &status, err)) {
+            core->counters.messages++;
+            return status;
+        }
+        session->seq_seen = message->seq - 1; /* the other way takes it */
     }
     struct gk_message parsed = *message;
     struct gk_err why = {0};

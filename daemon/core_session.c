@@ -36,7 +36,7 @@ struct session *session_hears(struct gk_core *core, const struct gk_peer *peer,
                               const struct gk_message *message)
 {
     struct session *session = (peer->roles & GK_ROLE_WORK) ? session_of(core, peer) : NULL;
-    if (!session || session->id != message->session) {
+    if (!session || session->id != message->session || message->seq != session->seq_seen + 1) {
         return NULL;
     }
     session->heard_ns = core->now_ns;
