@@ -123,6 +123,7 @@ struct sim {
     struct gk_core *core;
     int64_t epoch, epoch_seen;
     bool up, full, power_next;
+    uint64_t boot_ns; /* when the daemon's own clock was 0 */
     uint64_t timer_ns, start_ns, full_until_ns, stalled_until_ns, restarts;
 
     /* the wire */

@@ -38,13 +38,19 @@ static enum gk_status files_catalog(void *context, const struct gk_json *files, 
     return GK_OK;
 }
 
+/* The daemon's monotonic clock: another one after each start, as after a reboot. */
+static uint64_t core_now(const struct sim *sim)
+{
+    return sim->now_ns - sim->boot_ns;
+}
+
 static enum gk_status make_core(struct sim *sim, struct gk_err *err)
 {
     struct gk_core_setup setup = {
         .db = sim->db,
         .files = {files_has, files_put, files_get, files_catalog, NULL, sim},
         .epoch = sim->epoch,
-        .now_ns = sim->now_ns,
+        .now_ns = core_now(sim),
         .wall_ms = sim->wall_ms,
         .version = "simulated",
         .pid = 1};
@@ -123,6 +129,7 @@ void daemon_start(struct sim *sim)
                     (long long)sim->epoch_seen);
         }
         sim->epoch = sim->epoch_seen = epoch;
+        sim->boot_ns = sim->now_ns - (1 + sim_below(sim, 900)) * SECOND_NS;
         if (sim->canary == CANARY_FORGET_LEASE) {
             check_forget_leases(sim);
         }
@@ -193,7 +200,7 @@ static void flush(struct sim *sim, uint64_t part)
         }
         struct gk_err err = {0};
         gk_message_fini(&message);
-        enum gk_status status = gk_core_peer_gone(sim->core, &peer, sim->now_ns, &err);
+        enum gk_status status = gk_core_peer_gone(sim->core, &peer, core_now(sim), &err);
         if (status != GK_OK) {
             store_failed(sim, status, &err);
             return;
@@ -206,7 +213,8 @@ static void tick_and_commit(struct sim *sim)
 {
     struct gk_err err = {0};
     enum gk_status status =
-        gk_core_tick(sim->core, sim->now_ns, sim->wall_ms, &sim->timer_ns, &err);
+        gk_core_tick(sim->core, core_now(sim), sim->wall_ms, &sim->timer_ns, &err);
+    sim->timer_ns += sim->boot_ns;
     if (status == GK_OK && sim->canary == CANARY_COUNT_TWICE) {
         check_miscount(sim);
     }
@@ -286,8 +294,8 @@ void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
         struct gk_peer peer = {.size = sizeof packets[i].conn, .roles = GK_ROLES_ALL};
         memcpy(peer.bytes, &packets[i].conn, sizeof packets[i].conn);
         check_in(sim, packets[i].conn, &packets[i].message);
-        enum gk_status status =
-            gk_core_message(sim->core, &peer, &packets[i].message, sim->now_ns, sim->wall_ms, &err);
+        enum gk_status status = gk_core_message(sim->core, &peer, &packets[i].message,
+                                                core_now(sim), sim->wall_ms, &err);
         if (status != GK_OK) {
             store_failed(sim, status, &err);
             break;

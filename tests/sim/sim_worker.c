@@ -496,8 +496,8 @@ void worker_rogue(struct sim *sim, uint32_t index)
     struct sim_worker *worker = &sim->workers[index];
     struct gk_json *body = gk_json_new_object();
     int64_t token = sim->token_max > 0 ? 1 + (int64_t)sim_below(sim, (uint64_t)sim->token_max) : 1;
-    /* Its own tokens only get well-formed results: a malformed one would end the lease by right. */
-    if (sim->tokens[token].worker == index) {
+    /* Never its own tokens, also those that are still on their way: such words count. */
+    if (sim->tokens[token].granted_ns == 0 || sim->tokens[token].worker == index) {
         gk_json_free(body);
         return;
     }

@@ -452,7 +452,8 @@ static void draw_rates(struct sim *sim)
         sim->rates.power = 10;
     }
     if (sim->canary == CANARY_STALE_TOKEN) {
-        sim->rates.worker_hang = sim->rates.partition = 20;
+        sim->rates.worker_hang = sim->rates.partition = 40;
+        sim->rates.fence = sim->rates.worker_drain = 0;
     }
 }
 
