@@ -56,8 +56,8 @@ enum gk_status gk_file_store(const char *path, const void *bytes, size_t size, s
 
 void gk_json_free(struct gk_json *json);
 struct gk_json *gk_json_copy(const struct gk_json *json); /* deep; NULL when out of memory */
-/* The same value once more, not a copy: to put one value into two objects. Neither holder may change
- * it from then on. */
+/* The same value once more, not a copy: to put one value into two objects. Neither holder may
+ * change it from then on. */
 struct gk_json *gk_json_share(const struct gk_json *json);
 bool gk_json_equal(const struct gk_json *a, const struct gk_json *b);
 

@@ -21,8 +21,8 @@ static struct gk_view_value *push(struct reader *r, enum gk_json_type type)
         return NULL;
     }
     struct gk_view_value *value = &view->values[view->count++];
-    *value = (struct gk_view_value){
-        .type = type, .at = (uint32_t)(r->at - r->text), .end = view->count};
+    *value =
+        (struct gk_view_value){.type = type, .at = (uint32_t)(r->at - r->text), .end = view->count};
     return value;
 }
 

@@ -1,11 +1,13 @@
 /*
- * JSON text looked at where it lies: a flat list of values that point into it, no memory of its own.
+ * JSON text looked at where it lies: a flat list of values that point into it, no memory of its
+ * own.
  *
- * For messages that come thousands of times a second in canonical form (core/json.h). It says yes to
- * canonical text alone: no white space, members in order, numbers and strings as gk_json_canonical()
- * writes them; so a piece of the text may be stored as it stands. Anything else, also what is only
- * unusual (an escape by number, more values than there is room for), is a no without a reason: the
- * caller parses it with gk_json_parse(), which has the last word and the messages.
+ * For messages that come thousands of times a second in canonical form (core/json.h). It says yes
+ * to canonical text alone: no white space, members in order, numbers and strings as
+ * gk_json_canonical() writes them; so a piece of the text may be stored as it stands. Anything
+ * else, also what is only unusual (an escape by number, more values than there is room for), is a
+ * no without a reason: the caller parses it with gk_json_parse(), which has the last word and the
+ * messages.
  */
 #ifndef GK_CORE_JSON_VIEW_H
 #define GK_CORE_JSON_VIEW_H

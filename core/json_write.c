@@ -120,7 +120,8 @@ static void write_decimal(uint64_t kept, unsigned places, bool negative, char te
 /* The decimal of at most 15 digits, or the shortest of 16 or 17, that reads back: what the general
  * way below finds, for 1e-4 <= value < 1e15, where the text has no exponent. Every digit is exact:
  * below the binary point there are at most 66 bits, so that the part of value behind the decimal
- * point is an integer over a power of two, and ten times it fits. False: the general way decides. */
+ * point is an integer over a power of two, and ten times it fits. False: the general way decides.
+ */
 static bool real_text_plain(double value, char text_out[32])
 {
     uint64_t bits;

@@ -22,8 +22,8 @@
 /* Messages queued for one peer before send says GK_AGAIN, and taken ahead of receive. A lease is
  * about 2 KB, so a stuck worker costs the daemon some 2 MB. */
 #define QUEUE_MESSAGES_MAX 1000
-/* Connections that wait to be accepted. A thousand workers come at once when the daemon is back: with
- * 100, the default, most of their SYNs are dropped and come again seconds later. */
+/* Connections that wait to be accepted. A thousand workers come at once when the daemon is back:
+ * with 100, the default, most of their SYNs are dropped and come again seconds later. */
 #define BACKLOG 4096
 /* Long enough for a last REPLY or BYE on a healthy connection, short enough that an exit never
  * hangs. */

@@ -18,7 +18,8 @@ struct gk_table { /* all zero: empty */
 };
 
 void gk_table_fini(struct gk_table *table); /* the values stay the caller's */
-/* Replaces a value of the same key. value is not NULL. False when out of memory: nothing changed. */
+/* Replaces a value of the same key. value is not NULL. False when out of memory: nothing changed.
+ */
 bool gk_table_put(struct gk_table *table, uint64_t key, void *value);
 void *gk_table_get(const struct gk_table *table, uint64_t key); /* NULL: not there */
 /* The value that was there, or NULL. */

@@ -309,8 +309,9 @@ enum gk_status gk_told_from_json(const struct gk_json *json, struct gk_told *tol
     bool good = kept != NULL;
     while (good && (value = gk_json_next(json, &cursor, &key))) {
         good = strcmp(key, "environment") == 0 ||
-               gk_json_set(kept, key, strcmp(key, "samples_ns") == 0 ? gk_json_new_array()
-                                                                      : gk_json_share(value));
+               gk_json_set(kept, key,
+                           strcmp(key, "samples_ns") == 0 ? gk_json_new_array()
+                                                          : gk_json_share(value));
     }
     good = good && gk_json_canonical(kept, &told->kept, NULL) == GK_OK &&
            (gk_json_count(samples) == 0 ||

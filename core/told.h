@@ -7,7 +7,7 @@
 
 #include "core/record.h"
 
-struct gk_told { /* all zero before its first use; its texts are used again */
+struct gk_told {             /* all zero before its first use; its texts are used again */
     struct gk_record record; /* from a body without counts and environment: those are text alone */
     struct gk_buf kept;      /* the record without what is stored apart; canonical, as the others */
     struct gk_buf samples, environment; /* size 0: there are none */

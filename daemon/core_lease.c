@@ -548,8 +548,8 @@ enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
     if (core->disk != GK_CORE_DISK_OK || core->drain_ms != 0) {
         return GK_OK; /* what is out may still be stored; nothing more goes out */
     }
-    uint32_t count = core->session_count,
-             from = core->grant_from < count ? core->grant_from : 0, waits = UINT32_MAX;
+    uint32_t count = core->session_count, from = core->grant_from < count ? core->grant_from : 0,
+             waits = UINT32_MAX;
     core->finals_maybe = has_finals(core);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = (from + i) % count;

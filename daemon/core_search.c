@@ -706,7 +706,7 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
         !task->search->has_twins
             ? GK_NOT_FOUND
             : gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
-                         task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
+                               task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
     if (status == GK_OK) {
         status = trial_recorded(core, task, trial, NULL, "recorded", gk_json_get(same, "record"),
                                 gk_json_get_int(same, "trial", 0), err);

@@ -150,7 +150,8 @@ enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
     /* Under load the file keeps its size and is written again from its start: growing it anew costs
      * a block at a time. */
     int rc = sqlite3_wal_checkpoint_v2(
-        db->handle, NULL, idle ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        db->handle, NULL, idle ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
+        NULL);
     db->wal_pages = 0;
     /* A full disk has no room for the copy: the WAL stays and is tried again later. */
     return rc == SQLITE_OK || (rc & 0xff) == SQLITE_FULL ? GK_OK

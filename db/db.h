@@ -155,8 +155,8 @@ struct gk_db_outcome {
 /* Stores it, and ends the lease. */
 enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *outcome,
                                 struct gk_err *err);
-/* The same for who knows the trial's number alone. Stores what happened: record without samples and environment in the row, these two apart; ends
- * the lease. */
+/* The same for who knows the trial's number alone. Stores what happened: record without samples and
+ * environment in the row, these two apart; ends the lease. */
 enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token, uint64_t wall_ms,
                                   const char *state, const struct gk_json *record,
                                   struct gk_err *err);
@@ -183,7 +183,7 @@ enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
                                   struct gk_err *err);
 struct gk_db_lease {
     int64_t token, job, task, worker, device, attempt, epoch, granted_ms;
-    int64_t trial; /* 0: of a final round */
+    int64_t trial;          /* 0: of a final round */
     const char *device_key; /* what a fence calls its device */
 };
 enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease,

@@ -2,11 +2,11 @@
  * The daemon under load. bench_load cycles|reconnect|lost|hung|start|idle [options]
  *
  *   cycles      durable cycles a second (store a result, lease the next, reply), beanstalkd beside
- *   reconnect   kill -9 of the daemon under its workers: until all are back; what was lost or run twice
- *   lost        a worker goes silent: until the daemon has noticed
- *   hung        a trial that never ends: until a real worker has killed it
- *   start       time to ready after kill -9 over a store of many trials, page cache warm and cold; memory
- *   idle        CPU and memory with workers that have nothing to do
+ *   reconnect   kill -9 of the daemon under its workers: until all are back; what was lost or run
+ * twice lost        a worker goes silent: until the daemon has noticed hung        a trial that
+ * never ends: until a real worker has killed it start       time to ready after kill -9 over a
+ * store of many trials, page cache warm and cold; memory idle        CPU and memory with workers
+ * that have nothing to do
  *
  * --json, --workers N, --seconds S, --held N (leases of a worker at once), --started (STARTED
  * before every RESULT), --problems N, --trials N, --device mock:sm_80|cuda:0, --strategy NAME,
@@ -68,12 +68,24 @@ static void submit(const struct options *options, const struct load_daemon *daem
         load_die("%s cannot be written", path);
     }
     (void)snprintf(budget, sizeof budget, "%lld", (long long)trials);
-    const char *argv[] = {GK_BIN_DIR "/gktune", "submit",       "gemm",     "--shapes",
-                          path,                 "--arch",       gpu ? "sm_80" : "mock-sm_80",
-                          "--budget",           budget,         "--strategy",
-                          options->strategy,    "--state",      daemon->state,
-                          "--connect",          daemon->local,
-                          "--kernels",          GK_SOURCE_DIR "/kernels", NULL};
+    const char *argv[] = {GK_BIN_DIR "/gktune",
+                          "submit",
+                          "gemm",
+                          "--shapes",
+                          path,
+                          "--arch",
+                          gpu ? "sm_80" : "mock-sm_80",
+                          "--budget",
+                          budget,
+                          "--strategy",
+                          options->strategy,
+                          "--state",
+                          daemon->state,
+                          "--connect",
+                          daemon->local,
+                          "--kernels",
+                          GK_SOURCE_DIR "/kernels",
+                          NULL};
     free(load_run(argv, 0));
 }
 
@@ -126,7 +138,8 @@ static void bench_cycles(const struct options *options, struct load_report *repo
     load_report_add(report, "CPU of the daemon a cycle", daemon_s * 1e6 / stored, "us", "");
     load_report_add(report, "CPU of the workers a cycle", own_s * 1e6 / stored, "us", "");
     load_report_add(report, "final passes in it", (double)(after.passes - before.passes), "", "");
-    load_report_add(report, "resident memory of the daemon", load_resident_mb(daemon.pid), "MB", "");
+    load_report_add(report, "resident memory of the daemon", load_resident_mb(daemon.pid), "MB",
+                    "");
     load_fleet_drain(fleet, 30000000000u);
     after = load_fleet_counts(fleet);
     load_report_add(report, "results stored in all", (double)after.stored, "", "");
@@ -149,12 +162,12 @@ static void bench_cycles(const struct options *options, struct load_report *repo
 
 /* ------------------------------------------------------------------ reconnect */
 
-/* Checks the whole store (ends the bench if anything is wrong in it): recorded trials, each compared
- * with its hash. */
+/* Checks the whole store (ends the bench if anything is wrong in it): recorded trials, each
+ * compared with its hash. */
 static double recorded(const struct load_daemon *daemon)
 {
-    const char *argv[] = {GK_BIN_DIR "/gktune", "db", "check", "--json", "--state", daemon->state,
-                          "--connect", daemon->local, NULL};
+    const char *argv[] = {GK_BIN_DIR "/gktune", "db",        "check",       "--json", "--state",
+                          daemon->state,        "--connect", daemon->local, NULL};
     char *text = load_run(argv, 0), *found = strstr(text, "\"trials_checked\"");
     double trials = found ? strtod(found + strcspn(found, "0123456789"), NULL) : -1;
     free(text);
@@ -180,8 +193,8 @@ static void bench_reconnect(const struct options *options, struct load_report *r
     struct load_fleet *fleet = connect_fleet(options, &daemon, UINT64_C(12000000000));
     load_fleet_run(fleet, 120000000000u, all_leased, context);
     load_report_add(report, "workers", options->workers, "", "");
-    load_report_add(report, "first lease of all workers", (double)(load_now_ns() - start) / 1e9, "s",
-                    "");
+    load_report_add(report, "first lease of all workers", (double)(load_now_ns() - start) / 1e9,
+                    "s", "");
     load_fleet_run(fleet, 13000000000u, NULL, NULL); /* results are under way, most run again */
     struct load_counts before = load_fleet_counts(fleet);
     load_fleet_expect_epoch(fleet, load_fleet_epoch(fleet));
@@ -216,8 +229,8 @@ static void bench_reconnect(const struct options *options, struct load_report *r
 
 static bool one_less(const char *state, const char *endpoint, uint32_t workers)
 {
-    const char *argv[] = {GK_BIN_DIR "/gktune", "workers", "--json", "--state", state, "--connect",
-                          endpoint, NULL};
+    const char *argv[] = {GK_BIN_DIR "/gktune", "workers", "--json", "--state", state,
+                          "--connect",          endpoint,  NULL};
     char *text = load_run(argv, 0);
     uint32_t connected = 0;
     for (const char *at = text; (at = strstr(at, "\"connected\"")); at++) {
@@ -244,7 +257,8 @@ static void bench_lost(const struct options *options, struct load_report *report
         noticed = one_less(daemon.state, daemon.local, options->workers);
     }
     load_report_add(report, "workers", options->workers, "", "");
-    load_report_add(report, noticed ? "silent worker noticed after" : "silent worker NOT noticed in",
+    load_report_add(report,
+                    noticed ? "silent worker noticed after" : "silent worker NOT noticed in",
                     (double)(load_now_ns() - start) / 1e9, "s", "goal: at most 8");
     load_fleet_destroy(fleet);
     load_daemon_stop(&daemon, SIGTERM);
@@ -373,8 +387,8 @@ static void bench_start(const struct options *options, struct load_report *repor
     load_report_add(report, "resident under load", load_resident_mb(daemon.pid), "MB",
                     "goal: at most 150");
     load_daemon_stop(&daemon, SIGKILL);
-    load_report_add(report, "store on disk", stat(path, &info) == 0 ? (double)info.st_size / 1e6 : -1,
-                    "MB", "");
+    load_report_add(report, "store on disk",
+                    stat(path, &info) == 0 ? (double)info.st_size / 1e6 : -1, "MB", "");
     load_daemon_start(&daemon, state);
     load_report_add(report, "ready after kill -9, page cache warm", daemon.ready_ms, "ms",
                     "goal: at most 1000");
@@ -386,8 +400,9 @@ static void bench_start(const struct options *options, struct load_report *repor
     load_daemon_stop(&daemon, SIGKILL);
     bool cold = drop_caches();
     load_daemon_start(&daemon, state);
-    load_report_add(report, cold ? "ready after kill -9, page cache cold"
-                                 : "ready once more (drop_caches is not allowed here)",
+    load_report_add(report,
+                    cold ? "ready after kill -9, page cache cold"
+                         : "ready once more (drop_caches is not allowed here)",
                     daemon.ready_ms, "ms", "");
     load_fleet_destroy(fleet);
     load_daemon_stop(&daemon, SIGTERM);
@@ -443,8 +458,8 @@ static void bench_hung(const struct options *options, struct load_report *report
     gk_message_fini(&message);
     fake_daemon_ack(&daemon, 1, 0, false);
     uint64_t start = load_now_ns();
-    fake_daemon_lease(&daemon, 2, "add{\"n\":1000}",
-                      "add_some{\"BLOCK\":256,\"BUG\":\"endless\"}", HUNG_S);
+    fake_daemon_lease(&daemon, 2, "add{\"n\":1000}", "add_some{\"BLOCK\":256,\"BUG\":\"endless\"}",
+                      HUNG_S);
     fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
     double seconds = (double)(load_now_ns() - start) / 1e9;
     const struct gk_json *record = gk_json_get(message.body, "record");

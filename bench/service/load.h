@@ -64,10 +64,10 @@ void load_report_print(struct load_report *report, bool json); /* and destroys i
 struct load_options {
     const char *endpoint;
     uint32_t workers;
-    uint32_t held_max;   /* leases that a worker holds at once */
-    uint64_t run_ns;     /* a trial takes so long; 0: it is answered at once */
-    bool started;        /* STARTED of both phases goes before every RESULT */
-    const char *device;  /* "mock:sm_90a", or "cuda:0": it claims to be an H200 */
+    uint32_t held_max;        /* leases that a worker holds at once */
+    uint64_t run_ns;          /* a trial takes so long; 0: it is answered at once */
+    bool started;             /* STARTED of both phases goes before every RESULT */
+    const char *device;       /* "mock:sm_90a", or "cuda:0": it claims to be an H200 */
     const struct gk_key *key; /* for tcp; NULL */
 };
 
@@ -76,7 +76,7 @@ struct load_counts {
     uint64_t leased;                  /* workers that had a lease since they connected */
     uint64_t leases, results, passes; /* taken; sent anew; of final rounds */
     uint64_t stored, duplicate, stale, dropped, resent;
-    uint64_t twice;    /* a trial was leased while somebody held it alive */
+    uint64_t twice; /* a trial was leased while somebody held it alive */
     uint64_t errors, rejects, cancelled, unacknowledged;
     uint64_t held;
 };

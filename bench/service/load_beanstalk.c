@@ -1,6 +1,6 @@
 /*
- * beanstalkd under the same load: so many connections, each does put, reserve, delete in turn, every
- * write synced. A client of its text protocol without a library.
+ * beanstalkd under the same load: so many connections, each does put, reserve, delete in turn,
+ * every write synced. A client of its text protocol without a library.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -88,7 +88,7 @@ static int connect_one(void)
         if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
             return fd;
         }
-        (void)close(fd);      /* nothing was written to it */
+        (void)close(fd);     /* nothing was written to it */
         (void)usleep(20000); /* it has just been started */
     }
     load_die("beanstalkd does not listen: %s", strerror(errno));

@@ -126,9 +126,10 @@ void load_daemon_start(struct load_daemon *daemon, const char *state)
     char line[256];
     (void)snprintf(daemon->state, sizeof daemon->state, "%s", state);
     (void)snprintf(daemon->local, sizeof daemon->local, "ipc://%s/" GK_STATE_SOCKET, daemon->state);
-    const char *argv[] = {GK_BIN_DIR "/gktuned", "--state", state, "--listen", daemon->local,
-                          "--log-level", "error", daemon->endpoint[0] ? "--listen" : NULL,
-                          daemon->endpoint, NULL};
+    const char *argv[] = {
+        GK_BIN_DIR "/gktuned", "--state",     state,   "--listen",
+        daemon->local,         "--log-level", "error", daemon->endpoint[0] ? "--listen" : NULL,
+        daemon->endpoint,      NULL};
     uint64_t start = load_now_ns();
     daemon->pid = load_spawn(argv, &daemon->output);
     read_line(daemon->output, line, sizeof line);

@@ -93,8 +93,9 @@ static void say_hello(struct load_fleet *fleet, struct sim *sim)
     (void)snprintf(spool, sizeof spool, "sim-%d-%u", (int)getpid(), sim->index);
     ok = ok && gk_json_set_int(body, "version_min", GK_WIRE_VERSION_MIN) &&
          gk_json_set_int(body, "version_max", GK_WIRE_VERSION) &&
-         gk_json_set_string(body, "build", "bench_load") && gk_json_set_int(body, "pid", getpid()) &&
-         gk_json_set_string(body, "host", "bench") && gk_json_set_string(body, "boot_id", "bench") &&
+         gk_json_set_string(body, "build", "bench_load") &&
+         gk_json_set_int(body, "pid", getpid()) && gk_json_set_string(body, "host", "bench") &&
+         gk_json_set_string(body, "boot_id", "bench") &&
          gk_json_set_string(body, "spool_id", spool) && gk_json_set_string(body, "nvrtc", "13.0") &&
          gk_json_set_bool(body, "keeps_bundle", true) && gk_json_set_int(body, "cores", 16);
     ok = gk_json_set(body, "devices", devices) && ok;
@@ -149,7 +150,8 @@ static char *pass_body(struct load_fleet *fleet, const struct held *held)
             gk_json_free(record);
         }
     }
-    gk_buf_printf(&text, "],\"last\":false,\"pass\":%" PRId64 ",\"record_kind\":\"pass\",\"samples\":[",
+    gk_buf_printf(&text,
+                  "],\"last\":false,\"pass\":%" PRId64 ",\"record_kind\":\"pass\",\"samples\":[",
                   held->pass);
     for (size_t i = 0; i < gk_json_count(configs); i++) {
         int64_t trial = gk_json_get_int(gk_json_at(configs, i), "trial", 0);
@@ -394,8 +396,7 @@ static void drain_link(struct load_fleet *fleet, struct sim *sim)
     for (;;) {
         struct gk_message message = {0};
         struct gk_err err = {0};
-        enum gk_status status =
-            gk_link_receive_text(sim->link, NULL, &message, &fleet->text, &err);
+        enum gk_status status = gk_link_receive_text(sim->link, NULL, &message, &fleet->text, &err);
         if (status == GK_AGAIN) {
             return;
         }

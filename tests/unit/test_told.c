@@ -124,13 +124,33 @@ static bool view(const char *text)
 static void test_canonical_alone(void **state)
 {
     (void)state;
-    static const char *const good[] = {"{}",  "[]",    "[1,2.5,\"a\\n\"]", "{\"a\":{\"b\":null},\"c\":-7}",
-                                       "0.5", "1e+30", "[true,false]",     "123456789012345678"};
-    static const char *const bad[] = {
-        "",       " 1",      "1 ",         "{\"b\":1,\"a\":2}", "{\"a\":1,\"a\":2}", "{\"a\" :1}",
-        "[1,]",   "[1",      "01",         "-0",                "1.50",              "1e30",
-        "1.",     "\"\\u0041\"", "\"a",    "nul",               "{\"a\"}",           "\"\x01\"",
-        "\"\xFF\"", "1e999", "-",          "[1}",               "{,}",               "9999999999999999999"};
+    static const char *const good[] = {
+        "{}",  "[]",    "[1,2.5,\"a\\n\"]", "{\"a\":{\"b\":null},\"c\":-7}",
+        "0.5", "1e+30", "[true,false]",     "123456789012345678"};
+    static const char *const bad[] = {"",
+                                      " 1",
+                                      "1 ",
+                                      "{\"b\":1,\"a\":2}",
+                                      "{\"a\":1,\"a\":2}",
+                                      "{\"a\" :1}",
+                                      "[1,]",
+                                      "[1",
+                                      "01",
+                                      "-0",
+                                      "1.50",
+                                      "1e30",
+                                      "1.",
+                                      "\"\\u0041\"",
+                                      "\"a",
+                                      "nul",
+                                      "{\"a\"}",
+                                      "\"\x01\"",
+                                      "\"\xFF\"",
+                                      "1e999",
+                                      "-",
+                                      "[1}",
+                                      "{,}",
+                                      "9999999999999999999"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(good); i++) {
         assert_true(view(good[i]));
     }
@@ -139,7 +159,8 @@ static void test_canonical_alone(void **state)
             fail_msg("'%s' was taken", bad[i]);
         }
     }
-    assert_false(view("[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]")); /* more than there is room for */
+    assert_false(
+        view("[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]")); /* more than there is room for */
     assert_false(view("[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]"));
 }
 

@@ -112,7 +112,8 @@ static void test_seal_and_open(void **state)
 {
     (void)state;
     static const char text[] = "{\"a\":1}";
-    struct gk_message message = {.type = GK_MSG_RESULT, .epoch = 4, .seq = 9, .token = 7}, got = {0};
+    struct gk_message message = {.type = GK_MSG_RESULT, .epoch = 4, .seq = 9, .token = 7},
+                      got = {0};
     unsigned char header[GK_HEADER_SIZE];
     struct gk_err err = {0};
     assert_int_equal(gk_wire_seal(&message, header, text, sizeof text - 1, &err), GK_OK);
