@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/record.h"
-#include "core/table.h"
+#include "core/id_table.h"
 #include "core/told.h"
 #include "daemon/core.h"
 #include "search/judge.h"

@@ -1,6 +1,6 @@
 gk_test(test_status LIBS gk_core)
 gk_test(test_buf LIBS gk_core)
-gk_test(test_table LIBS gk_core)
+gk_test(test_id_table LIBS gk_core)
 gk_test(test_base64 LIBS gk_core)
 gk_test(test_hash LIBS gk_core)
 gk_test(test_prng LIBS gk_core)

@@ -1,5 +1,5 @@
 /* The hash table against a plain array, through growth, collisions and removals. */
-#include "core/table.h"
+#include "core/id_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * A hash table from numbers to pointers: open addressing, no tombstones. For what is looked up by a
  * token or an id thousands of times a second. Key 0 is allowed; one thread a table.
  */
-#ifndef GK_CORE_TABLE_H
-#define GK_CORE_TABLE_H
+#ifndef GK_CORE_ID_TABLE_H
+#define GK_CORE_ID_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

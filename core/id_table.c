@@ -1,5 +1,5 @@
-/* See table.h. At most half of the slots are used, so that a search for a missing key ends soon. */
-#include "core/table.h"
+/* See id_table.h. At most half of the slots are used, so that a search for a missing key ends soon. */
+#include "core/id_table.h"
 
 #include <stdlib.h>
 
