@@ -1,4 +1,4 @@
-/* See id_table.h. At most half of the slots are used, so that a search for a missing key ends soon. */
+/* See id_table.h. At most half of the slots are used, so a search for a missing key ends soon. */
 #include "core/id_table.h"
 
 #include <stdlib.h>
