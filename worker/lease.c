@@ -206,7 +206,8 @@ static enum gk_status read_lease(struct worker *worker, const struct gk_json *bo
         kills_forget(worker, lease->units[0].config_id);
     }
     if (status == GK_OK) {
-        status = bundle_need(worker, bundle_said(worker, gk_json_get(body, "bundle")), &lease->bundle, err);
+        status = bundle_need(worker, bundle_said(worker, gk_json_get(body, "bundle")),
+                             &lease->bundle, err);
     }
     return status;
 }

@@ -5,12 +5,12 @@
 // one such set, or, with a grid smaller than the matrix, every gridDim.x-th. Piece p of thread t is
 // number p * GROUP + t of the row, so that neighbours read neighbours.
 //
-// The thread that holds the label's column finds its logit as it goes by and writes loss and lse: no
-// other thread reads a logit that the gradient overwrites, so nothing has to wait for it. Of a row
-// with the ignored label the group's first thread writes.
+// The thread that holds the label's column finds its logit as it goes by and writes loss and lse:
+// no other thread reads a logit that the gradient overwrites, so nothing has to wait for it. Of a
+// row with the ignored label the group's first thread writes.
 //
-// PIECES > 0: the pieces stay in registers. PIECES = 0: a first pass keeps a running sum; the second
-// one, for the gradient alone, reads again what the same thread has read before.
+// PIECES > 0: the pieces stay in registers. PIECES = 0: a first pass keeps a running sum; the
+// second one, for the gradient alone, reads again what the same thread has read before.
 //
 // Shared memory holds one float a warp for each reduction of a row; the barrier in one orders the
 // reads of the one before.
@@ -89,8 +89,7 @@ GK_DEVICE void write_gradient(const Row &row, RowPiece piece, i32 at, float fact
     for (u32 i = 0; i < kCount; ++i) {
         const float share =
             at + static_cast<i32>(i) == row.label ? even + (1.0f - scalars.smoothing) : even;
-        piece.v[i] =
-            row.ignored ? 0.0f : piece.v[i] * factor - share * scalars.grad_scale;
+        piece.v[i] = row.ignored ? 0.0f : piece.v[i] * factor - share * scalars.grad_scale;
     }
     piece.store<Config::kStore>(row.x, at, row.cols);
 }
@@ -119,9 +118,9 @@ struct Totals {
         sum = group_reduce<SumOp, Config::kGroup, Config::kThreads>(sum, scratch.sums);
         mean = 0.0f;
         if (scalars.smoothing != 0.0f) { // the same for all threads
-            mean = group_reduce<SumOp, Config::kGroup, Config::kThreads>(seen.logits,
-                                                                         scratch.logits) /
-                   static_cast<float>(row.cols);
+            mean =
+                group_reduce<SumOp, Config::kGroup, Config::kThreads>(seen.logits, scratch.logits) /
+                static_cast<float>(row.cols);
         }
         lse = most + logf(sum);
     }
@@ -152,8 +151,7 @@ GK_DEVICE void row_loss(const Row &row, i32 first, u64 policy, Scratch &scratch,
             seen.look(piece[p], first + static_cast<i32>(p) * kStride, row);
             most = fmaxf(most, max_of_piece(piece[p]));
         }
-        totals.most =
-            group_reduce<MaxOp, Config::kGroup, Config::kThreads>(most, scratch.maxima);
+        totals.most = group_reduce<MaxOp, Config::kGroup, Config::kThreads>(most, scratch.maxima);
         totals.sum = 0.0f;
 #pragma unroll
         for (u32 p = 0; p < kPieces; ++p) {
@@ -208,8 +206,8 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         const bool inside = set + group < rows;
         const i64 index = inside ? set + group : 0;
         const i64 label = labels[index];
-        const Row row{x + index * ld, loss + index, lse + index, label, inside ? cols : 0,
-                      label == ignore};
+        const Row row{x + index * ld, loss + index,      lse + index,
+                      label,          inside ? cols : 0, label == ignore};
         row_loss<Config::kPieces>(row, first, policy, scratch, scalars);
     }
 }

@@ -1,6 +1,6 @@
-// What cross_entropy means. A block has one row and adds its exponentials in double. Magnitudes count
-// that an exponential of a rounded argument is off in proportion to the argument, and that lse and a
-// logit of fp32 are off in proportion to their size.
+// What cross_entropy means. A block has one row and adds its exponentials in double. Magnitudes
+// count that an exponential of a rounded argument is off in proportion to the argument, and that
+// lse and a logit of fp32 are off in proportion to their size.
 
 #include <gk/plain.cuh>
 
@@ -29,12 +29,10 @@ FUNCTION double logarithm(double x)
     return n * 0.693147180559945309417 + 2.0 * sum;
 }
 
-extern "C" __global__ void gk_cross_entropy_reference(const Element *logits,
-                                                      const Element *in_place, const i64 *labels,
-                                                      double *loss, double *lse_out,
-                                                      double *gradient, i64 cols, i64 ld,
-                                                      i64 ignore, double smoothing, double z_loss,
-                                                      double grad_scale)
+extern "C" __global__ void
+gk_cross_entropy_reference(const Element *logits, const Element *in_place, const i64 *labels,
+                           double *loss, double *lse_out, double *gradient, i64 cols, i64 ld,
+                           i64 ignore, double smoothing, double z_loss, double grad_scale)
 {
     __shared__ double maxima[kThreads];
     const i64 row = blockIdx.x, label = labels[row];
@@ -63,12 +61,10 @@ extern "C" __global__ void gk_cross_entropy_reference(const Element *logits,
         const double size = fabs(most) + logarithm(sum) + 2.0; // what lse is off is a part of this
         loss[2 * row] = ignored ? 0.0
                                 : (1.0 - smoothing) * (lse - target) +
-                                      smoothing * (lse - all / (double)cols) +
-                                      z_loss * lse * lse;
-        loss[2 * row + 1] =
-            ignored ? 0.0
-                    : size * (1.0 + 2.0 * z_loss * fabs(lse)) + z_loss * lse * lse +
-                          fabs(target) + smoothing * sizes / (double)cols;
+                                      smoothing * (lse - all / (double)cols) + z_loss * lse * lse;
+        loss[2 * row + 1] = ignored ? 0.0
+                                    : size * (1.0 + 2.0 * z_loss * fabs(lse)) + z_loss * lse * lse +
+                                          fabs(target) + smoothing * sizes / (double)cols;
         lse_out[2 * row] = lse;
         lse_out[2 * row + 1] = size;
     }

@@ -5,13 +5,14 @@
 // one such set, or, with a grid smaller than the matrix, every gridDim.x-th. Piece p of thread t is
 // number p * GROUP + t of the row, so that neighbours read neighbours.
 //
-// Which elements are dropped depends on their index in the matrix and the seed alone (<gk/philox.cuh>),
-// so neither on the config nor on strides. h stays in fp32: the norm is that of the numbers before
-// residual_out's rounding.
+// Which elements are dropped depends on their index in the matrix and the seed alone
+// (<gk/philox.cuh>), so neither on the config nor on strides. h stays in fp32: the norm is that of
+// the numbers before residual_out's rounding.
 //
 // PIECES > 0: the pieces of h stay in registers; the variance is that of differences from the mean.
 // PIECES = 0: the row is too long for that. A first pass keeps mean and squared differences of what
-// each thread has seen, merged piece by piece (Chan, Golub, LeVeque 1983); a second one makes h again.
+// each thread has seen, merged piece by piece (Chan, Golub, LeVeque 1983); a second one makes h
+// again.
 //
 // Shared memory holds one float a warp for each of the two reductions of a row: the barrier in one
 // orders the reads of the other.
@@ -47,8 +48,8 @@ constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces 
 // Weight and bias for the same columns come in accesses that are no wider than those of x: their
 // addresses are aligned no better.
 constexpr u32 kWeightBytes = sizeof(Config::Weight);
-using WeightPiece = Piece<Config::Weight, max_of(kWeightBytes, min_of(kCount * kWeightBytes,
-                                                                      Config::kPieceBytes))>;
+using WeightPiece =
+    Piece<Config::Weight, max_of(kWeightBytes, min_of(kCount * kWeightBytes, Config::kPieceBytes))>;
 constexpr u32 kWeightCount = WeightPiece::kCount;
 
 struct Dropout {
@@ -239,8 +240,8 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
 
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     gk_layernorm_rows(const Config::T *x, const Config::T *residual, const Config::Weight *weight,
-                      const Config::Weight *bias, Config::T *residual_out, u8 *mask,
-                      Config::T *y, i32 rows, i32 cols, i64 ld, float eps, double drop, i64 seed)
+                      const Config::Weight *bias, Config::T *residual_out, u8 *mask, Config::T *y,
+                      i32 rows, i32 cols, i64 ld, float eps, double drop, i64 seed)
 {
     __shared__ Scratch scratch;
     const Dropout dropout{static_cast<u64>(seed), static_cast<u64>(drop * 4294967296.0),

@@ -1,6 +1,6 @@
-// What layernorm_dropout_residual means. A block has one row: mean, then squared differences from it,
-// in double. Magnitudes: of residual_out |residual| + |scaled x|; of y what its parts are worth before
-// they cancel.
+// What layernorm_dropout_residual means. A block has one row: mean, then squared differences from
+// it, in double. Magnitudes: of residual_out |residual| + |scaled x|; of y what its parts are worth
+// before they cancel.
 
 #include <gk/plain.cuh>
 

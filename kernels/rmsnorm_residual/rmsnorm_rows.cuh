@@ -4,14 +4,15 @@
 // one such set, or, with a grid smaller than the matrix, every gridDim.x-th.
 //
 // Steps of a row
-//   1 each thread loads its pieces of x and residual: piece p of thread t is number p * GROUP + t of
+//   1 each thread loads its pieces of x and residual: piece p of thread t is number p * GROUP + t
+//   of
 //     the row, so that neighbours read neighbours. h is their sum, rounded to the element type,
 //     as it is written to residual_out.
 //   2 squares are summed per place in a piece, then over the thread, then over the group.
 //   3 h times the reciprocal root times weight, and out.
-// PIECES > 0: the pieces of h stay in registers between 1 and 3. PIECES = 0: the row is too long for
-// that, and 3 reads h again: what this very thread wrote to residual_out, or x where nothing was
-// added. Both come out of L2 for rows that fit there.
+// PIECES > 0: the pieces of h stay in registers between 1 and 3. PIECES = 0: the row is too long
+// for that, and 3 reads h again: what this very thread wrote to residual_out, or x where nothing
+// was added. Both come out of L2 for rows that fit there.
 //
 // Shared memory holds one float a warp, in two sets that rows use in turn.
 
@@ -45,8 +46,8 @@ constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces 
 // The weight for the same columns comes in accesses that are no wider than those of x: its address
 // is aligned no better.
 constexpr u32 kWeightBytes = sizeof(Config::Weight);
-using WeightPiece = Piece<Config::Weight, max_of(kWeightBytes, min_of(kCount * kWeightBytes,
-                                                                      Config::kPieceBytes))>;
+using WeightPiece =
+    Piece<Config::Weight, max_of(kWeightBytes, min_of(kCount * kWeightBytes, Config::kPieceBytes))>;
 constexpr u32 kWeightCount = WeightPiece::kCount;
 
 struct Row {
@@ -130,7 +131,8 @@ struct Squares {
 GK_DEVICE float scale_of(const Squares &squares, float (&scratch)[kBlockWarpsMax], float mean,
                          float eps)
 {
-    const float sum = group_reduce<SumOp, Config::kGroup, Config::kThreads>(squares.total(), scratch);
+    const float sum =
+        group_reduce<SumOp, Config::kGroup, Config::kThreads>(squares.total(), scratch);
     return rsqrtf(sum * mean + eps);
 }
 

@@ -1,11 +1,11 @@
 // Rotary embedding of q and k in one launch: pairs of a head's columns turned by an angle that
 // follows from the token's position, cosines and sines from a table.
 //
-// A thread owns one piece of the columns of HEADS heads of one token: it reads its cosines and sines
-// once, has the pieces of all its heads on their way, then turns and writes them. Of NeoX's halves
-// it owns a piece of the first and the piece of the second that belongs to it; of GPT-J's neighbours
-// one piece of whole pairs. Columns behind rotary_dim are units of their own: copied where the output
-// is another matrix, else left alone.
+// A thread owns one piece of the columns of HEADS heads of one token: it reads its cosines and
+// sines once, has the pieces of all its heads on their way, then turns and writes them. Of NeoX's
+// halves it owns a piece of the first and the piece of the second that belongs to it; of GPT-J's
+// neighbours one piece of whole pairs. Columns behind rotary_dim are units of their own: copied
+// where the output is another matrix, else left alone.
 //
 // Units of a token: for every chunk of HEADS heads (those of q, then those of k; a chunk is of one
 // of them) the pieces of the columns. Neighbouring threads own neighbouring pieces.
@@ -42,7 +42,8 @@ GK_DEVICE Angles angles_of(const float *row, i32 first, i32 half)
     Angles angles;
 #pragma unroll
     for (u32 i = 0; i < kPairs; ++i) {
-        const i32 pair = min_of(first + static_cast<i32>(i), half - 1); // what is beyond is not used
+        const i32 pair =
+            min_of(first + static_cast<i32>(i), half - 1); // what is beyond is not used
         u32 word[1];
         ptx::load<Config::kTable>(word, row + pair, 0);
         angles.cosine[i] = __uint_as_float(word[0]);
@@ -154,12 +155,14 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         const i64 begin = (token * all + first) * head_dim;
         Config::T *out = Config::kInPlace ? (of_q ? q_place : k_place) : (of_q ? q_out : k_out);
         const Config::T *in = Config::kInPlace ? out : (of_q ? q : k);
-        const Heads heads{in + begin, out + begin, head_dim, min_of(all - first, static_cast<i32>(Config::kHeads))};
+        const Heads heads{in + begin, out + begin, head_dim,
+                          min_of(all - first, static_cast<i32>(Config::kHeads))};
         const float *row = table + positions[token] * rotary_dim;
 
         if (piece >= turning) {
             // Begins where the rotated columns end; pieces of a head are aligned there too.
-            copy(heads, rotary_dim + (piece - turning) * static_cast<i32>(kCount), head_dim, policy);
+            copy(heads, rotary_dim + (piece - turning) * static_cast<i32>(kCount), head_dim,
+                 policy);
         } else if constexpr (Config::kNeox) {
             rotate_halves(heads, row, piece * static_cast<i32>(kCount), half, policy);
         } else {

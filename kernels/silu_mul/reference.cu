@@ -1,5 +1,6 @@
-// What silu_mul means: one element of out a thread, in double. Beside the value stands its magnitude,
-// what the roundings of any implementation in fp32 are measured against (op.json, tolerance).
+// What silu_mul means: one element of out a thread, in double. Beside the value stands its
+// magnitude, what the roundings of any implementation in fp32 are measured against (op.json,
+// tolerance).
 
 #include <gk/plain.cuh>
 
@@ -12,8 +13,8 @@ typedef float Element;
 #endif
 
 extern "C" __global__ void gk_silu_mul_reference(const Element *packed, const Element *gate,
-                                              const Element *up, double *out, i64 rows, i64 cols,
-                                              i64 ld)
+                                                 const Element *up, double *out, i64 rows, i64 cols,
+                                                 i64 ld)
 {
     const i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     const i64 row = index / cols, col = index % cols;

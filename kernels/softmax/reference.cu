@@ -35,8 +35,8 @@ extern "C" __global__ void gk_softmax_reference(const Element *x, double *y, i64
         const double argument = scale * (number(x[row * ld + c]) - most);
         const double value = exponential(argument) / sum;
         y[2 * (row * cols + c)] = value;
-        // The last part is a zero in place of what lies below fp32's normal numbers: 2^-126 over the
-        // constants of op.json's first term.
+        // The last part is a zero in place of what lies below fp32's normal numbers: 2^-126 over
+        // the constants of op.json's first term.
         y[2 * (row * cols + c) + 1] = value * (1.0 + fabs(argument)) + 0x1p-105;
     }
 }

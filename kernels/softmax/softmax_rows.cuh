@@ -6,11 +6,11 @@
 // number p * GROUP + t of the row, so that neighbours read neighbours.
 //
 // PIECES > 0: the pieces stay in registers: maximum, then exponentials and their sum, then the
-// quotient. PIECES = 0: the row is too long for that. A first pass keeps a running sum; a second one reads x
-// again.
+// quotient. PIECES = 0: the row is too long for that. A first pass keeps a running sum; a second
+// one reads x again.
 //
-// Exponentials are powers of two of arguments scaled by log2 e. Shared memory holds one float a warp
-// for each of the two reductions of a row: the barrier in one orders the reads of the other.
+// Exponentials are powers of two of arguments scaled by log2 e. Shared memory holds one float a
+// warp for each of the two reductions of a row: the barrier in one orders the reads of the other.
 
 #include <gk/softmax.cuh>
 

@@ -1,10 +1,10 @@
 // out = act(gate) * up, element by element over rows: what lies between the two products of a gated
 // MLP. One pass over memory, nothing shared.
 //
-// A row is cut into chunks of kGroup * kPieces pieces; kGroup neighbouring threads take a chunk, and
-// piece p of thread t is number p * kGroup + t of it, so that neighbours read neighbours. A block has
-// kThreads / kGroup chunks at a time and takes one such set, or, with a grid smaller than the
-// matrix, every gridDim.x-th.
+// A row is cut into chunks of kGroup * kPieces pieces; kGroup neighbouring threads take a chunk,
+// and piece p of thread t is number p * kGroup + t of it, so that neighbours read neighbours. A
+// block has kThreads / kGroup chunks at a time and takes one such set, or, with a grid smaller than
+// the matrix, every gridDim.x-th.
 //
 // C gives T, kThreads, kGroup, kPieces, kPieceBytes, kLoad, kStore, and float act(float).
 #pragma once
@@ -21,8 +21,8 @@ GK_DEVICE void gated_rows(const typename C::T *gate, const typename C::T *up, ty
                           i32 rows, i32 cols, i32 chunks, i64 ld, i64 ld_out)
 {
     using Part = Piece<typename C::T, C::kPieceBytes>;
-    constexpr u32 kChunks = C::kThreads / C::kGroup;        // of a block, at a time
-    constexpr i32 kStride = C::kGroup * Part::kCount;       // elements between a thread's pieces
+    constexpr u32 kChunks = C::kThreads / C::kGroup;  // of a block, at a time
+    constexpr i32 kStride = C::kGroup * Part::kCount; // elements between a thread's pieces
     constexpr i32 kChunk = kStride * static_cast<i32>(C::kPieces);
     const i64 units = static_cast<i64>(rows) * chunks;
     const u64 policy = ptx::cache_policy<C::kLoad>();

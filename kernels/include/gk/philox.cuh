@@ -1,5 +1,5 @@
-// Philox 4x32 with ten rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2,
-// 3; SC 2011): four random words of a counter and a key, without any state between calls.
+// Philox 4x32 with ten rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1,
+// 2, 3; SC 2011): four random words of a counter and a key, without any state between calls.
 #pragma once
 
 #include <gk/base.cuh>
@@ -14,7 +14,8 @@ struct RandomWords {
 GK_DEVICE RandomWords philox(u64 counter, u64 key)
 {
     constexpr u32 kMultiplier0 = 0xd2511f53u, kMultiplier1 = 0xcd9e8d57u;
-    constexpr u32 kBump0 = 0x9e3779b9u, kBump1 = 0xbb67ae85u; // golden ratio, square root of 3, minus 1
+    constexpr u32 kBump0 = 0x9e3779b9u,
+                  kBump1 = 0xbb67ae85u; // golden ratio, square root of 3, minus 1
     u32 c0 = static_cast<u32>(counter), c1 = static_cast<u32>(counter >> 32), c2 = 0, c3 = 0;
     u32 k0 = static_cast<u32>(key), k1 = static_cast<u32>(key >> 32);
 #pragma unroll
@@ -42,7 +43,10 @@ template <u32 kCount> GK_DEVICE void element_words(u32 (&words)[kCount], u64 fir
         if (i > 0 && place == 0) {
             four = philox((first + i) / 4, key);
         }
-        words[i] = place == 0 ? four.w[0] : place == 1 ? four.w[1] : place == 2 ? four.w[2] : four.w[3];
+        words[i] = place == 0   ? four.w[0]
+                   : place == 1 ? four.w[1]
+                   : place == 2 ? four.w[2]
+                                : four.w[3];
     }
 }
 

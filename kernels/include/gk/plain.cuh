@@ -1,6 +1,6 @@
 // For references alone: elements as doubles, and functions that libraries would bring, in double.
-// No template includes this, and nothing here knows <gk/types.cuh>: what is right must not depend on
-// what it judges. Kept plain on purpose.
+// No template includes this, and nothing here knows <gk/types.cuh>: what is right must not depend
+// on what it judges. Kept plain on purpose.
 #pragma once
 
 typedef unsigned char u8;
@@ -54,8 +54,8 @@ template <> struct Digits<float> {
     static constexpr int kCount = 24, kLeast = -149;
 };
 
-// The type's number nearest to x, ties to even: x is brought to where the type's last place is 1 and
-// rounded there. x is a normal double, far from the type's largest number.
+// The type's number nearest to x, ties to even: x is brought to where the type's last place is 1
+// and rounded there. x is a normal double, far from the type's largest number.
 template <typename T> FUNCTION double rounded(double x)
 {
     if (x == 0.0 || !(fabs(x) < 1e300)) {

@@ -119,8 +119,8 @@ template <typename T, u32 kBytes> struct Piece {
     static constexpr u32 kCount = kBytes / sizeof(T);
     float v[kCount];
 
-    template <CacheUse use> GK_DEVICE void load(const T *row, i32 at, i32 end, u64 policy,
-                                                float beyond = 0.0f)
+    template <CacheUse use>
+    GK_DEVICE void load(const T *row, i32 at, i32 end, u64 policy, float beyond = 0.0f)
     {
         if (kCount > 1 && at + static_cast<i32>(kCount) <= end) {
             load_whole<use>(row + at, policy);
