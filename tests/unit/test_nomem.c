@@ -199,7 +199,7 @@ static void all_operations(void **state)
         int least; /* allocations of ours that it makes */
     } cases[] = {
         {"compile_expression", compile_expression, 5},
-        {"render_expression", render_expression, 5},
+        {"render_expression", render_expression, 3},
         {"parse_shapes", parse_shapes, 20},
         {"parse_series", parse_series, 10},
         {"parse_csv", parse_csv, 10},

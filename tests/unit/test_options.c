@@ -226,7 +226,7 @@ static void test_manual(void **state)
         gk_buf_fini(&help);
         gk_buf_fini(&page);
     }
-    assert_int_equal(count, 20);
+    assert_int_equal(count, 25);
     assert_int_equal(gk_manual_completion("fish", &completion, NULL), GK_USAGE);
     assert_null(gk_command_find("verify"));
     gk_buf_fini(&all);
