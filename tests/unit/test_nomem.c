@@ -206,7 +206,7 @@ static void all_operations(void **state)
         {"problem_text", problem_text, 5},
         {"load_file", load_file, 3},
         {"record_json", record_json, 2},
-        {"config_text", config_text, 2},
+        {"config_text", config_text, 1},
     };
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
         int count = exhaust(cases[i].name, cases[i].operation);
