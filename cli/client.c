@@ -81,13 +81,13 @@ static char *holder_endpoint(const char *state_dir)
 {
     char *path = gk_asprintf("%s/%s", state_dir, GK_STATE_LOCK), *text = NULL, *found = NULL;
     size_t size = 0;
-    if (path && gk_file_load(path, 4096, &text, &size, NULL) == GK_OK) {
-        char *at = strstr(text, "ipc://");
-        at = at ? at : strstr(text, "tcp://");
-        if (at) {
-            found = gk_strndup(at, strcspn(at, " \t\r\n\","));
-        }
+    struct gk_json *json = NULL;
+    if (path && gk_file_load(path, 4096, &text, &size, NULL) == GK_OK &&
+        gk_json_parse(text, size, path, &json, NULL) == GK_OK) {
+        const char *endpoint = gk_json_get_string(json, "endpoint", NULL);
+        found = endpoint ? gk_strdup(endpoint) : NULL;
     }
+    gk_json_free(json);
     free(text);
     free(path);
     if (found && !answers(found)) {
@@ -435,8 +435,11 @@ static enum gk_status await_reply(struct gk_client *client, struct gk_json *body
         }
         int64_t left = end - now_ms(client);
         if (left <= 0) {
-            return gk_fail(err, GK_UNREACHABLE, "the daemon at %s does not answer within %d s",
-                           client->endpoint, limit / 1000);
+            return gk_fail(err, GK_UNREACHABLE, "the daemon at %s does not answer within %d s%s",
+                           client->endpoint, limit / 1000,
+                           strncmp(client->endpoint, "tcp://", 6) == 0
+                               ? "; nor does one that has another key than the key file's 'server'"
+                               : "");
         }
         status = gk_link_wait(client->link, left < SLICE_MS ? (int)left : SLICE_MS, NULL);
         if (status == GK_OK) {

@@ -173,6 +173,19 @@ static void unmark_restored(const char *path, const char *was)
     }
 }
 
+/* What a restore that came to nothing has made, with the log that a daemon has put beside it. */
+static void drop_store(const char *store)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(ends); i++) {
+        char *path = gk_asprintf("%s%s", store, ends[i]);
+        if (path) {
+            (void)unlink(path); /* most often there is none */
+        }
+        free(path);
+    }
+}
+
 /* A store is made only where there is none, and kept only if the daemon that opens it finds it
  * whole. The mark comes first: a store without it would give out tokens again. */
 static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_err *err)
@@ -180,6 +193,17 @@ static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_
     struct stat info;
     if (!cli->state_dir) {
         return gk_fail(err, cli->state_error.status, "%s", cli->state_error.text);
+    }
+    if (cli->connect) {
+        return gk_fail(err, GK_USAGE,
+                       "db restore works on the state folder: run it on that host, without "
+                       "--connect and $GKTUNE_CONNECT");
+    }
+    if (gk_client_is_served(cli)) { /* it would be asked whether its own store is whole */
+        return gk_fail(err, GK_BUSY,
+                       "a daemon serves '%s': stop it, or restore into another state folder "
+                       "(--state DIR)",
+                       cli->state_dir);
     }
     char *store = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_STORE),
          *epoch = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_EPOCH), *was = NULL;
@@ -198,7 +222,7 @@ static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_
         if (status == GK_OK) {
             status = ask(cli, "check", NULL, false, err);
             if (status != GK_OK) {
-                (void)unlink(store);
+                drop_store(store);
                 status = gk_fail_in(err, GK_INPUT, "backup '%s' was not restored", backup);
             }
         }

@@ -370,6 +370,10 @@ static void print_table(const struct gk_cli *cli, const struct gk_json *json)
 
 static enum gk_status keys_list(struct gk_cli *cli, struct gk_err *err)
 {
+    if (cli->options.operand_count > 1) {
+        return gk_fail(err, GK_USAGE, "keys list takes no argument; '%.80s' was given",
+                       cli->options.operands[1]);
+    }
     struct gk_json *json = gk_json_new_object();
     enum gk_status status = !json          ? gk_fail(err, GK_NOMEM, "out of memory")
                             : cli->connect ? list_remote(cli, json, err)

@@ -52,8 +52,11 @@ static void check_store(struct gk_doctor *doctor, const char *state)
                        path ? path : GK_STATE_STORE);
     } else if (pread(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
                memcmp(head, "SQLite format 3", 16) != 0 || big_endian(head + 68) != STORE_ID) {
-        /* A store that was never checkpointed is all in its WAL. */
-        bool fresh = info.st_size == 0 && wal_path && stat(wal_path, &wal) == 0 && wal.st_size > 0;
+        /* A store that was never checkpointed is all in its WAL; before it is an empty page. */
+        bool one_page = memcmp(head, "SQLite format 3", 16) == 0 &&
+                        info.st_size <= (off_t)(head[16] << 8 | head[17]);
+        bool fresh = (info.st_size == 0 || one_page) && wal_path && stat(wal_path, &wal) == 0 &&
+                     wal.st_size > 0;
         gk_doctor_line(
             doctor, "store", fresh ? GK_DOCTOR_OK : GK_DOCTOR_MISSING,
             "Keep a copy, then restore the last backup into another state folder: "

@@ -212,7 +212,8 @@ static void give_numbers(const struct gk_json *json, struct set_texts *texts,
         }
         if (gk_json_is(value, GK_JSON_INT)) {
             (void)snprintf(numbers[i].text, 32, "%" PRId64, gk_json_int(value, 0));
-        } else if (is_budget && gk_json_is(value, GK_JSON_STRING)) {
+        } else if (is_budget && strlen(gk_json_string(value, "")) < 32 &&
+                   gk_json_is(value, GK_JSON_STRING)) {
             (void)snprintf(numbers[i].text, 32, "%s", gk_json_string(value, ""));
         } else {
             add_type(diag, where, numbers[i].key, value,

@@ -52,6 +52,26 @@ enum gk_status gk_key_text_check(const char *text, const char *what, struct gk_e
                           size, size == GK_KEY_TEXT_SIZE - 1 ? ", which are no key" : "");
 }
 
+/* The secret half says what the public one is. text: checked by gk_key_text_check(). */
+static bool halves_match(const char *secret, const char *public_key)
+{
+    unsigned char bytes[32], derived[32];
+    char text[GK_KEY_TEXT_SIZE];
+    for (size_t group = 0; group < 8; group++) {
+        uint32_t value = 0;
+        for (size_t i = 0; i < 5; i++) {
+            value = value * 85 + (uint32_t)(strchr(Z85, secret[group * 5 + i]) - Z85);
+        }
+        for (size_t i = 0; i < 4; i++) {
+            bytes[4 * group + i] = (unsigned char)(value >> (24 - 8 * i));
+        }
+    }
+    bool good = crypto_scalarmult_base(derived, bytes) == 0;
+    gk_key_encode(derived, text);
+    sodium_memzero(bytes, sizeof bytes);
+    return good && strcmp(text, public_key) == 0;
+}
+
 enum gk_status gk_key_name_check(const char *name, struct gk_err *err)
 {
     size_t size = strlen(name);
@@ -212,14 +232,19 @@ static enum gk_status take_line(const char *path, unsigned number, char *line, s
     if (*value) {
         *value++ = '\0';
         value += strspn(value, " \t");
-        value[strcspn(value, " \t\r")] = '\0';
+        char *rest = value + strcspn(value, " \t\r");
+        if (rest[strspn(rest, " \t\r")] != '\0') {
+            return gk_fail(err, GK_INPUT, "%s: line %u: more than one value of '%.20s'", path,
+                           number, line);
+        }
+        *rest = '\0';
     }
     const struct {
         const char *word;
         char *member;
     } members[] = {
         {"public", key->public_key}, {"secret", key->secret_key}, {"server", key->server_key}};
-    if (strcmp(line, "name") == 0) {
+    if (strcmp(line, "name") == 0 && !key->name[0]) {
         enum gk_status status = gk_key_name_check(value, err);
         if (status != GK_OK) {
             return gk_fail_in(err, status, "%s: line %u", path, number);
@@ -228,7 +253,7 @@ static enum gk_status take_line(const char *path, unsigned number, char *line, s
         return GK_OK;
     }
     for (size_t i = 0; i < GK_ARRAY_COUNT(members); i++) {
-        if (strcmp(line, members[i].word) != 0) {
+        if (strcmp(line, members[i].word) != 0 || members[i].member[0]) {
             continue;
         }
         enum gk_status status = gk_key_text_check(value, members[i].word, err);
@@ -239,8 +264,8 @@ static enum gk_status take_line(const char *path, unsigned number, char *line, s
         return GK_OK;
     }
     return gk_fail(err, GK_INPUT,
-                   "%s: line %u: allowed are lines that begin with name, public, secret, server or "
-                   "#; is this a key file of gktune?",
+                   "%s: line %u: allowed are lines that begin with name, public, secret, server, "
+                   "each once, or #; is this a key file of gktune?",
                    path, number);
 }
 
@@ -260,6 +285,10 @@ static enum gk_status read_lines(const char *path, char *text, struct gk_key *ke
             return status;
         }
         line = end;
+    }
+    if (key->public_key[0] && key->secret_key[0] &&
+        !halves_match(key->secret_key, key->public_key)) {
+        return gk_fail(err, GK_INPUT, "%s: 'public' and 'secret' are not of one pair", path);
     }
     if (!key->public_key[0] && !key->server_key[0]) {
         return gk_fail(err, GK_INPUT, "%s: no line 'public' or 'server'; is this a key file?",
@@ -322,6 +351,9 @@ enum gk_status gk_key_load(const char *path, struct gk_key *key_out, struct gk_e
         if (got < 0) {
             status = gk_fail(err, GK_IO, "%s: cannot be read: %s", path, strerror(errno));
         }
+    }
+    if (status == GK_OK && strlen(text) != used) {
+        status = gk_fail(err, GK_INPUT, "%s: has a NUL byte; is this a key file?", path);
     }
     if (status == GK_OK) {
         status = read_lines(path, text, &key, err);

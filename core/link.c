@@ -60,7 +60,15 @@ struct gk_link {
 
 /* ------------------------------------------------------------------ making */
 
-static enum gk_status check_endpoint(const char *endpoint, struct gk_err *err)
+/* Of tcp: 1 to 65535; 0 and * are any, which only a listener can mean. */
+static bool port_is_good(const char *port)
+{
+    size_t digits = strspn(port, "0123456789");
+    return strcmp(port, "*") == 0 ||
+           (digits > 0 && digits <= 5 && port[digits] == '\0' && strtol(port, NULL, 10) <= 65535);
+}
+
+enum gk_status gk_endpoint_check(const char *endpoint, struct gk_err *err)
 {
     bool local = strncmp(endpoint, "ipc://", 6) == 0;
     if (!local && strncmp(endpoint, "tcp://", 6) != 0) {
@@ -79,8 +87,11 @@ static enum gk_status check_endpoint(const char *endpoint, struct gk_err *err)
                        "state folder (--state or $GKTUNE_STATE)",
                        rest, strlen(rest), path_max);
     }
-    if (!local && (strlen(rest) > 240 || !strrchr(rest, ':'))) {
-        return gk_fail(err, GK_USAGE, "endpoint '%s': tcp://host:port is needed", endpoint);
+    const char *colon = strrchr(rest, ':');
+    if (!local && (strlen(rest) > 240 || !colon || colon == rest || !port_is_good(colon + 1))) {
+        return gk_fail(err, GK_USAGE,
+                       "endpoint '%s': tcp://host:port is needed, with a port up to 65535",
+                       endpoint);
     }
     return GK_OK;
 }
@@ -169,7 +180,7 @@ static bool somebody_listens(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t size = strlen(path);
-    memcpy(address.sun_path, path, size); /* check_endpoint() saw that it fits */
+    memcpy(address.sun_path, path, size); /* gk_endpoint_check() saw that it fits */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return false;
@@ -189,7 +200,8 @@ static bool is_ipc(const char *endpoint)
 /* The descriptor that libzmq listens on for this tcp endpoint: zap.c pauses it. */
 static int listening_fd(const char *endpoint)
 {
-    long port = strtol(strrchr(endpoint, ':') + 1, NULL, 10); /* check_endpoint() saw the colon */
+    long port =
+        strtol(strrchr(endpoint, ':') + 1, NULL, 10); /* gk_endpoint_check() saw the colon */
     for (int fd = 0; fd < DESCRIPTORS_LOOKED; fd++) {
         int listens = 0;
         socklen_t size = sizeof listens;
@@ -283,7 +295,7 @@ enum gk_status gk_link_serve(const struct gk_link_server *server, struct gk_link
                        GK_LINK_ENDPOINTS_MAX);
     }
     for (uint32_t i = 0; status == GK_OK && i < server->endpoint_count; i++) {
-        status = check_endpoint(server->endpoints[i], err);
+        status = gk_endpoint_check(server->endpoints[i], err);
         if (status == GK_OK) {
             status = need_key(server->endpoints[i], server->key, err);
         }
@@ -367,7 +379,7 @@ enum gk_status gk_link_connect_as(const char *endpoint, const struct gk_key *key
                                   struct gk_err *err)
 {
     struct gk_link *link = NULL;
-    enum gk_status status = check_endpoint(endpoint, err);
+    enum gk_status status = gk_endpoint_check(endpoint, err);
     if (status == GK_OK) {
         status = need_key(endpoint, key, err);
     }

@@ -56,6 +56,8 @@ struct gk_link_server {
 };
 #define GK_LINK_ENDPOINTS_MAX 8
 
+/* Whether a link could be made of it, as far as its text says: GK_USAGE names what is allowed. */
+enum gk_status gk_endpoint_check(const char *endpoint, struct gk_err *err);
 /* A path longer than the system's limit is refused naming both lengths. GK_BUSY if somebody else
  * listens there; GK_DENIED for tcp without a key. */
 enum gk_status gk_link_serve(const struct gk_link_server *server, struct gk_link **link_out,

@@ -141,7 +141,9 @@ static enum gk_status parse_address(const char *address, struct sockaddr_storage
 {
     char host[128];
     const char *colon = strrchr(address, ':');
-    long port = colon ? strtol(colon + 1, NULL, 10) : 0;
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    bool whole = digits > 0 && digits <= 5 && colon[1 + digits] == '\0';
+    long port = whole ? strtol(colon + 1, NULL, 10) : 0;
     size_t size = colon ? (size_t)(colon - address) : 0;
     const char *from = address;
     if (size >= 2 && address[0] == '[' && address[size - 1] == ']') {
@@ -166,10 +168,16 @@ static enum gk_status parse_address(const char *address, struct sockaddr_storage
             return GK_OK;
         }
     }
-    return gk_fail(
-        err, GK_USAGE,
-        "--http '%s': an address and a port are needed, like 127.0.0.1:9090 or [::1]:9090",
-        address);
+    return gk_fail(err, GK_USAGE,
+                   "'%s': an address and a port are needed, like 127.0.0.1:9090 or [::1]:9090",
+                   address);
+}
+
+enum gk_status gk_http_check(const char *address, struct gk_err *err)
+{
+    struct sockaddr_storage where = {0};
+    bool is_v6 = false;
+    return parse_address(address, &where, &is_v6, err);
 }
 
 enum gk_status gk_http_start(const char *address, const char *version, const struct gk_clock *clock,
@@ -179,7 +187,7 @@ enum gk_status gk_http_start(const char *address, const char *version, const str
     bool is_v6 = false;
     enum gk_status status = parse_address(address, &where, &is_v6, err);
     if (status != GK_OK) {
-        return status;
+        return gk_fail_in(err, status, "--http");
     }
     struct gk_http *http = calloc(1, sizeof *http);
     if (!http || pthread_mutex_init(&http->lock, NULL) != 0) {

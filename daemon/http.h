@@ -15,8 +15,10 @@ struct gk_http;
 
 #define GK_HTTP_STANDS_NS UINT64_C(5000000000) /* the loop has not been seen for so long */
 
-/* "127.0.0.1:9090" or "[::1]:9090". version and clock are lent; the clock must be safe to read in
- * another thread. */
+/* Whether it is an address and a port, "127.0.0.1:9090" or "[::1]:9090"; GK_USAGE if not. */
+enum gk_status gk_http_check(const char *address, struct gk_err *err);
+/* address: as gk_http_check() takes it. version and clock are lent; the clock must be safe to read
+ * in another thread. */
 enum gk_status gk_http_start(const char *address, const char *version, const struct gk_clock *clock,
                              struct gk_http **http_out, struct gk_err *err);
 void gk_http_stop(struct gk_http *http);

@@ -482,13 +482,12 @@ static void tell(struct gk_core *core, const struct request *r, enum gk_status s
         return;
     }
     bool drains = status == GK_OK && strcmp(verb, "drain") == 0;
+    const char *what = drains && core->drain_ms != 0 ? "begun" : drains ? "ended" : action;
+    const char *by = *key == '\0' ? "" : *what || *reason ? "; key " : "key ";
     struct gk_notice *notice =
         status == GK_OK
-            ? core_notice(core, drains ? GK_EVENT_DRAIN : GK_EVENT_REQUEST, "%s%s%.120s%s%s",
-                          drains && core->drain_ms != 0 ? "begun"
-                          : drains                      ? "ended"
-                                                        : action,
-                          *reason ? ": " : "", reason, *key ? "; key " : "", key)
+            ? core_notice(core, drains ? GK_EVENT_DRAIN : GK_EVENT_REQUEST, "%s%s%.120s%s%s", what,
+                          *what && *reason ? ": " : "", reason, by, key)
             : core_notice(core, GK_EVENT_REFUSED, "%s: %.150s%s%s", gk_status_name(status), why,
                           *key ? "; key " : "", key);
     notice_name(notice, verb);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "core/link.h"
+#include "daemon/http.h"
 
 #define FILE_BYTES_MAX (64 << 10)
 #define MEMBERS_MAX    64                   /* looked at in one file; there are fewer names */
@@ -113,27 +115,18 @@ static enum gk_status read_size(const char *text, uint64_t least, uint64_t most,
 
 static enum gk_status check_endpoint(const char *endpoint, const char *where, struct gk_err *err)
 {
-    const char *port = strrchr(endpoint, ':');
-    bool tcp = strncmp(endpoint, "tcp://", 6) == 0 && port > endpoint + 6 && port[1] != '\0';
-    if (!tcp && strncmp(endpoint, "ipc:///", 7) != 0) {
+    if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc:///", 7) != 0) {
         return gk_fail(err, GK_USAGE, "%s: '%s': ipc:///absolute/path or tcp://host:port is needed",
                        where, endpoint);
     }
-    return GK_OK;
+    enum gk_status status = gk_endpoint_check(endpoint, err);
+    return status == GK_OK ? status : gk_fail_in(err, status, "%s", where);
 }
 
 static enum gk_status check_http(const char *address, const char *where, struct gk_err *err)
 {
-    const char *colon = strrchr(address, ':');
-    char *end = NULL;
-    long port = colon ? strtol(colon + 1, &end, 10) : 0;
-    if (!colon || colon == address || !end || *end != '\0' || port < 1 || port > 65535) {
-        return gk_fail(
-            err, GK_USAGE,
-            "%s: '%s': an address and a port are needed, like 127.0.0.1:9090 or [::1]:9090", where,
-            address);
-    }
-    return GK_OK;
+    enum gk_status status = gk_http_check(address, err);
+    return status == GK_OK ? status : gk_fail_in(err, status, "%s", where);
 }
 
 static enum gk_status set_text(char **slot, const char *text, struct gk_err *err)

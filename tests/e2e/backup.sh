@@ -47,4 +47,17 @@ open(sys.argv[2], "wb").write(data)
 PY
 "$BIN/gktune" db restore "$TMP/bad.db" --state "$TMP/six" >"$TMP/out" 2>"$TMP/err" && bad "a damaged backup was restored"
 [ -e "$TMP/six/gktune.db" ] && bad "a damaged store was left behind"
+head -c 20000 "$TMP/whole.db" >"$TMP/half.db"
+"$BIN/gktune" db restore "$TMP/half.db" --state "$TMP/six" >"$TMP/out" 2>"$TMP/err" && bad "half a backup was restored"
+[ -n "$(find "$TMP/six" -name 'gktune.db*')" ] && bad "something of it was left behind: $(ls "$TMP/six")"
+# A restore into a folder that a daemon serves, or beside --connect, would have another store looked through than its own.
+"$BIN/gktuned" --state "$TMP/two" >"$TMP/daemon.out" 2>"$TMP/daemon.log" &
+children+=("$!")
+eventually 20 grep -q '^ready' "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.log")"
+"$BIN/gktune" db restore "$TMP/bad.db" --state "$TMP/seven" --connect "ipc://$TMP/two/gktuned.sock" >"$TMP/out" 2>"$TMP/err" && bad "garbage was restored beside --connect"
+grep -q 'without --connect' "$TMP/err" || bad "restore beside --connect: $(cat "$TMP/err")"
+[ -e "$TMP/seven" ] && bad "a refused restore made a folder"
+mv "$TMP/two/gktune.db" "$TMP/gone.db"
+"$BIN/gktune" db restore "$TMP/bad.db" --state "$TMP/two" >"$TMP/out" 2>"$TMP/err" && bad "garbage was restored under a daemon"
+grep -q 'a daemon serves' "$TMP/err" || bad "restore under a daemon: $(cat "$TMP/err")"
 finish "5 trips"

@@ -79,7 +79,7 @@ expect 2 "did you mean 'run'" "near command" "$BIN/gktune" rum
 expect 2 "gemm" "near op" "$BIN/gktune" run gemn --shapes "$good"
 expect 2 "--shapes" "no shapes" "$BIN/gktune" run gemm
 expect 2 "needs a value" "no value" "$BIN/gktune" run gemm --shapes
-expect 2 "not in this version" "suite" "$BIN/gktune" submit gemm --suite "$good"
+expect 2 "beside --suite" "suite" "$BIN/gktune" submit gemm --suite "$good"
 expect 2 "$TMP/no.kernel.json" "no kernel" "$BIN/gktune" run "$TMP/no.kernel.json" --shapes "$good"
 expect 2 "not an export" "from" "$BIN/gktune" run gemm --device mock --shapes "$good" --from "$TMP"
 expect 2 "'$good' is not a folder" "export to a file" "$BIN/gktune" run gemm --device mock --shapes "$good" --export "$good"
@@ -143,7 +143,7 @@ wait "$first" 2>/dev/null
 expect 2 "gemm" "best of an unknown op" "$BIN/gktune" best nope --state "$TMP/two"
 expect 0 "no picks yet" "best of a known op" "$BIN/gktune" best gemm --state "$TMP/two"
 "$BIN/gktune" db check --state "$TMP/two" >"$TMP/out" || bad "db check: exit status $?"
-grep -q '^0 trials checked: the store is whole$' "$TMP/out" || bad "db check prints $(cat "$TMP/out")"
+grep -q '^0 trials, 0 lines of the audit trail checked: the store is whole$' "$TMP/out" || bad "db check prints $(cat "$TMP/out")"
 expect 2 'r\x1b[31m' "control characters" "$BIN/gktune" $'r\x1b[31m'
 
 # duplicates are merged and said

@@ -101,14 +101,16 @@ kill -TERM "$daemon"
 wait "$daemon" || bad "no orderly end without a log"
 
 # --- doctor knocks at a daemon behind tcp with a key that nobody has admitted
-"$BIN/gktuned" --state "$TMP/tcp" --listen tcp://127.0.0.1:* >"$TMP/out" 2>"$TMP/log2" &
+"$BIN/gktuned" --state "$TMP/a tcp, so" --listen tcp://127.0.0.1:* >"$TMP/out" 2>"$TMP/log2" &
 daemon=$!
 children+=("$daemon")
 eventually 20 seen "$TMP/log2" event=ready || bad "no start behind tcp: $(cat "$TMP/log2")"
-"$BIN/gktune" doctor --state "$TMP/tcp" >"$TMP/doctor" 2>&1
+"$BIN/gktune" jobs --state "$TMP/a tcp, so" >"$TMP/out" 2>&1 || bad "a folder with blanks and commas: $(cat "$TMP/out")"
+"$BIN/gktune" doctor --state "$TMP/a tcp, so" >"$TMP/doctor" 2>&1
+grep -qE '^ok +store ' "$TMP/doctor" || bad "doctor and a store that was made just now: $(grep store "$TMP/doctor")"
 grep -qE '^ok +door +tcp://127.0.0.1:[0-9]+ refuses a key that it does not know' "$TMP/doctor" || bad "doctor and the door: $(cat "$TMP/doctor")"
 grep -qE '^ok +keys ' "$TMP/doctor" || bad "doctor and the keys: $(grep keys "$TMP/doctor")"
-secret=$(sed -n 's/^secret *//p' "$TMP/tcp/server.key")
+secret=$(sed -n 's/^secret *//p' "$TMP/a tcp, so/server.key")
 [ "${#secret}" = 40 ] || bad "no secret to look for"
 grep -rqF -- "$secret" "$TMP/log2" "$TMP/out" "$TMP/doctor" "/proc/$daemon/cmdline" && bad "the daemon's secret is told"
 kill -TERM "$daemon"

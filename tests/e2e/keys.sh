@@ -31,6 +31,7 @@ refused 2 "allowed are submit, work and admin" keys new x --roles root
 refused 2 "is no address" keys new x --roles work --hosts somewhere
 refused 2 "the reason is missing" keys revoke farm
 refused 2 "there is no key named" keys revoke nobody --reason x
+refused 2 "takes no argument" keys list more
 # A pair that is made where it will be used: its secret never travels.
 server=$(sed -n 's/^server //p' farm.key)
 HOME=$TMP/elsewhere GKTUNE_STATE=$TMP/elsewhere keys new guest --roles submit --server "$server" --out guest.key >guest.told || bad "keys new --server"
@@ -48,6 +49,7 @@ cli() { local key=$1; shift; "$BIN/gktune" "$@" --connect "$tcp" --key "$key"; }
 
 refused 2 "tcp needs a key" "$BIN/gktune" jobs --connect "$tcp"
 refused 2 "tcp needs --key" "$BIN/gktune-worker" --connect "$tcp" --device mock --spool "$TMP/none"
+refused 2 "up to 65535" "$BIN/gktune" jobs --connect tcp://127.0.0.1:99999 --key guest.key
 refused 2 "refuses this key" cli guest.key jobs
 eval "$(sed -n 's/^  gktune keys add/keys add/p' guest.told)" >>told 2>&1 || bad "keys add, as it was printed"
 cli guest.key jobs >out 2>&1 || bad "an added key is not let in by the running daemon: $(cat out)"
@@ -55,7 +57,10 @@ cp submit.key open.key && chmod 644 open.key
 refused 2 "0644" cli open.key jobs
 sed "s/^server .*/server $(sed -n 's/^public //p' one.key | sed 's/[&/\]/\\&/g')/" submit.key >fooled.key
 chmod 600 fooled.key
-refused 3 "does not answer" cli fooled.key jobs
+refused 3 "another key than the key file's" cli fooled.key jobs
+sed "s/^public .*/$(sed -n '/^public /p' one.key | sed 's/[&/\]/\\&/g')/" submit.key >halves.key
+chmod 600 halves.key
+refused 2 "not of one pair" cli halves.key jobs
 
 # ---- who may do what
 printf '{"op":"gemm","shapes":[{"M":[16,32,48,64],"N":[32,64],"K":32}]}' >shapes.json

@@ -30,16 +30,16 @@ suite() { # sizes of the problems
 }
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 "$BIN/gktune" keys new platform --roles submit --out "$TMP/platform.key" >/dev/null 2>"$TMP/err" || bad "keys: $(cat "$TMP/err")"
-daemon() {
+daemon() { # its socket is not in the state folder, as with the shipped config: a night finds it all the same
   : >"$TMP/daemon.out"
-  "$BIN/gktuned" --state "$GKTUNE_STATE" --listen "ipc://$GKTUNE_STATE/gktuned.sock" --listen "tcp://127.0.0.1:$port" >>"$TMP/daemon.out" 2>>"$TMP/daemon.err" &
+  "$BIN/gktuned" --state "$GKTUNE_STATE" --listen "ipc://$TMP/run.sock" --listen "tcp://127.0.0.1:$port" >>"$TMP/daemon.out" 2>>"$TMP/daemon.err" &
   daemon=$!
   children+=("$daemon")
   eventually 20 grep -q ready "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.err")"
 }
 daemon
 worker() { # arch
-  "$BIN/gktune-worker" --connect "ipc://$GKTUNE_STATE/gktuned.sock" --device "mock:$1" --spool "$TMP/spool.$1" >"$TMP/worker.$1" 2>&1 &
+  "$BIN/gktune-worker" --connect "ipc://$TMP/run.sock" --device "mock:$1" --spool "$TMP/spool.$1" >"$TMP/worker.$1" 2>&1 &
   pid=$!
   children+=("$pid")
 }
@@ -88,7 +88,7 @@ suite 1024 2048 4096 8192 32768
 night=$!
 children+=("$night")
 # In the middle of it the daemon dies and is started again: the night goes on.
-begun() { "$BIN/gktune" jobs --all --connect "ipc://$GKTUNE_STATE/gktuned.sock" 2>/dev/null | grep -q '^ *4 '; }
+begun() { "$BIN/gktune" jobs --all --connect "ipc://$TMP/run.sock" 2>/dev/null | grep -q '^ *4 '; }
 eventually 20 begun || bad "the second night did not begin: $(cat "$TMP/two.err")"
 kill -9 "$daemon"
 daemon

@@ -150,10 +150,18 @@ static void test_bad_files(void **state)
     } bad[] = {
         {"", "no line 'public'"},
         {"hello\n", "line 1"},
-        {"# c\n\nname a b\npublic x\n", "line 4"},
+        {"# c\n\nname a\npublic x\n", "line 4"},
         {"name ../x\n", "line 1"},
         {"public 0123\n", "4 characters"},
         {"secret 0000000000000000000000000000000000000000\n", "no line 'public'"},
+        {"name a\nname b\n", "line 2"},
+        {"name a b\n", "line 1: more than one value of 'name'"},
+        {"public 0000000000000000000000000000000000000000\n"
+         "public 0000000000000000000000000000000000000000\n",
+         "line 2"},
+        {"public 0000000000000000000000000000000000000000\n"
+         "secret 0000000000000000000000000000000000000000\n",
+         "not of one pair"},
     };
     struct gk_key key = {0};
     struct gk_err err = {0};

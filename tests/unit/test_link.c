@@ -138,8 +138,9 @@ static void test_stale_socket_file(void **state)
 static void test_bad_endpoints(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",           "ipc://", "tcp://", "tcp://noport",
-                                      "http://x:1", "/path"};
+    static const char *const bad[] = {
+        "",         "ipc://",   "tcp://",      "tcp://noport",  "http://x:1", "/path",
+        "tcp://h:", "tcp://:1", "tcp://h:abc", "tcp://h:65536", "tcp://h:1x"};
     struct gk_link *link = NULL;
     struct gk_err err = {0};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {

@@ -120,6 +120,11 @@ static void test_refused(void **state)
         {"{\"disk_low\": \"1 MiB\"}", "is no size"},
         {"{\"disk_low\": \"1MB\"}", "KiB, MiB, GiB or TiB"},
         {"{\"http\": \"127.0.0.1:70000\"}", "an address and a port are needed"},
+        {"{\"http\": \"banana:80\"}", "http: 'banana:80': an address and a port are needed"},
+        {"{\"http\": \"127.0.0.1:+80\"}", "an address and a port are needed"},
+        {"{\"http\": \"[::1:80\"}", "an address and a port are needed"},
+        {"{\"listen\": \"tcp://127.0.0.1:abc\"}", "with a port up to 65535"},
+        {"{\"listen\": \"tcp://127.0.0.1:99999\"}", "with a port up to 65535"},
         {"{\"disk_low\": \"2MiB\", \"disk_resume\": \"2MiB\"}", "must be more than disk_low"},
         {"{\"state\": \"\"}", "empty path"},
     };
