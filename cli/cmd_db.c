@@ -215,6 +215,9 @@ static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_
                          store);
     }
     if (status == GK_OK) {
+        status = gk_backup_check(backup, err);
+    }
+    if (status == GK_OK) {
         status = mark_restored(epoch, &was, err);
         if (status == GK_OK) {
             status = gk_copy_file(backup, store, err);

@@ -2,6 +2,7 @@
 #include "core/state_dir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,4 +143,21 @@ enum gk_status gk_state_dir_make(const char *path, struct gk_err *err)
                        path, network);
     }
     return GK_OK;
+}
+
+enum gk_status gk_backup_check(const char *path, struct gk_err *err)
+{
+    unsigned char head[20] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t size = fd >= 0 ? read(fd, head, sizeof head) : -1;
+    if (fd >= 0) {
+        (void)close(fd); /* it was only read */
+    }
+    /* Byte 18 of SQLite's header: 2 is a file that is written through a log. */
+    return size == (ssize_t)sizeof head && memcmp(head, "SQLite format 3", 16) == 0 && head[18] == 2
+               ? gk_fail(err, GK_INPUT,
+                         "%s is a copy of a store and no backup: what stood in its log is not in "
+                         "it; make one with gktune db backup",
+                         path)
+               : GK_OK;
 }

@@ -18,10 +18,17 @@ enum gk_status gk_state_dir(const char *option, const char *env_state, const cha
  * is refused (SQLite's locks do not hold there). */
 enum gk_status gk_state_dir_make(const char *path, struct gk_err *err);
 
+/* Whether this file may be restored from. A backup is whole without a log beside it, and says so in
+ * its header; a copy of a store does not, and lacks what stood in its log: GK_INPUT. What is no
+ * store at all is left to whoever opens it. */
+enum gk_status gk_backup_check(const char *path, struct gk_err *err);
+
 /* File names inside. */
 #define GK_STATE_LOCK   "gktuned.lock"
 #define GK_STATE_SOCKET "gktuned.sock"
 #define GK_STATE_STORE  "gktune.db"
 #define GK_STATE_EPOCH  "epoch" /* of the daemon, beside the store: daemon/epoch_file.h */
+/* Given up on a full disk: the daemon keeps it, gktune doctor --free-ballast removes it. */
+#define GK_STATE_BALLAST "ballast"
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/state_dir.h"
 #include "db/db_internal.h"
 
 #define COPY_PAGES   128 /* of 4 KiB: a few milliseconds */
@@ -229,23 +230,6 @@ enum gk_status gk_db_backup(struct gk_db *db, const char *path, bool no_samples,
     return status;
 }
 
-/* A backup is whole without a log beside it, and says so in its header; a store does not. */
-static enum gk_status refuse_store(const char *path, struct gk_err *err)
-{
-    unsigned char head[20] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd >= 0 ? read(fd, head, sizeof head) : -1;
-    if (fd >= 0) {
-        (void)close(fd); /* it was read only */
-    }
-    return size == (ssize_t)sizeof head && memcmp(head, "SQLite format 3", 16) == 0 && head[18] == 2
-               ? gk_fail(err, GK_INPUT,
-                         "%s is a copy of a store and no backup: what stood in its log is not in "
-                         "it; make one with gktune db backup",
-                         path)
-               : GK_OK;
-}
-
 enum gk_status gk_db_restore(const char *from, const char *path, struct gk_err *err)
 {
     struct gk_db *db = NULL;
@@ -256,7 +240,7 @@ enum gk_status gk_db_restore(const char *from, const char *path, struct gk_err *
         status = gk_fail(err, GK_NOT_FOUND, "%s: no such backup file", from);
     }
     if (status == GK_OK) {
-        status = refuse_store(from, err);
+        status = gk_backup_check(from, err);
     }
     if (status == GK_OK) {
         status = gk_db_open(from, false, &db, err);
