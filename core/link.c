@@ -23,7 +23,8 @@
  * about 2 KB, so a stuck worker costs the daemon some 2 MB. */
 #define QUEUE_MESSAGES_MAX 1000
 /* Connections that wait to be accepted. A thousand workers come at once when the daemon is back:
- * with 100, the default, most of their SYNs are dropped and come again seconds later. */
+ * with 100, the default, most of their SYNs are dropped and come again seconds later. (The kernel
+ * may hold it to net.core.somaxconn.) */
 #define BACKLOG 4096
 /* Long enough for a last REPLY or BYE on a healthy connection, short enough that an exit never
  * hangs. */
@@ -36,9 +37,6 @@
  */
 #define HEARTBEAT_MS         5000
 #define HEARTBEAT_TIMEOUT_MS 15000
-/* Connections that wait to be accepted when a thousand workers come at once (the kernel may hold it
- * to net.core.somaxconn). */
-#define BACKLOG 4096
 /* libzmq tries again after this and up to as much more. Each process has its own, so that those who
  * were cut off together do not come together. */
 #define RECONNECT_LEAST_MS 100
@@ -51,14 +49,19 @@ struct gk_link {
     void *monitor;      /* of a link that connects with a key: whether it was refused */
     struct gk_zap *zap; /* of a server with a key */
     bool is_router, borrows_context, refused;
-    struct gk_buf
-        body; /* of the last encode: kept, so that sending allocates nothing in the steady state */
+    /* Of the last encode: kept, so that sending allocates nothing in the steady state. */
+    struct gk_buf body;
     /* as bound or connected; the longest ipc path has 107 bytes, a host name 253 */
     char endpoints[GK_LINK_ENDPOINTS_MAX][256];
     uint32_t endpoint_count;
 };
 
 /* ------------------------------------------------------------------ making */
+
+static bool is_ipc(const char *endpoint)
+{
+    return strncmp(endpoint, "ipc://", 6) == 0;
+}
 
 /* Of tcp: 1 to 65535; 0 and * are any, which only a listener can mean. */
 static bool port_is_good(const char *port)
@@ -70,7 +73,7 @@ static bool port_is_good(const char *port)
 
 enum gk_status gk_endpoint_check(const char *endpoint, struct gk_err *err)
 {
-    bool local = strncmp(endpoint, "ipc://", 6) == 0;
+    bool local = is_ipc(endpoint);
     if (!local && strncmp(endpoint, "tcp://", 6) != 0) {
         return gk_fail(err, GK_USAGE, "endpoint '%s': allowed are ipc:///path and tcp://host:port",
                        endpoint);
@@ -119,7 +122,6 @@ static enum gk_status set_options(struct gk_link *link, struct gk_err *err)
         {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},
         {ZMQ_HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS},
         {ZMQ_TCP_KEEPALIVE, 1},
-        {ZMQ_BACKLOG, BACKLOG},
         {ZMQ_SNDTIMEO, 0}, /* with DONTWAIT everywhere a second belt: nothing here may block */
         {ZMQ_RCVTIMEO, 0},
     };
@@ -190,11 +192,6 @@ static bool somebody_listens(const char *path)
     bool listens = rc == 0 || errno == EAGAIN; /* EAGAIN: its backlog is full */
     (void)close(fd);                           /* nothing was written to it */
     return listens;
-}
-
-static bool is_ipc(const char *endpoint)
-{
-    return strncmp(endpoint, "ipc://", 6) == 0;
 }
 
 /* The descriptor that libzmq listens on for this tcp endpoint: zap.c pauses it. */

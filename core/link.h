@@ -54,7 +54,7 @@ struct gk_link_server {
     const struct gk_key *key; /* the daemon's own; NULL: ipc endpoints alone */
     struct gk_key_list *keys; /* admitted; taken (left empty) */
 };
-#define GK_LINK_ENDPOINTS_MAX 8
+#define GK_LINK_ENDPOINTS_MAX 9 /* the local socket, and eight that somebody names */
 
 /* Whether a link could be made of it, as far as its text says: GK_USAGE names what is allowed. */
 enum gk_status gk_endpoint_check(const char *endpoint, struct gk_err *err);

@@ -17,6 +17,7 @@
 #define TAIL_BYTES 24
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const format_names[] = {"logfmt", "json"};
 static const int priorities[] = {3, 4, 6, 7}; /* of syslog */
 
 struct bucket {
@@ -47,6 +48,22 @@ bool gk_log_level_from(const char *name, enum gk_log_level *level_out)
     for (size_t i = 0; i < GK_ARRAY_COUNT(level_names); i++) {
         if (strcmp(name, level_names[i]) == 0) {
             *level_out = (enum gk_log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *gk_log_format_name(enum gk_log_format format)
+{
+    return (unsigned)format < GK_ARRAY_COUNT(format_names) ? format_names[format] : "unknown";
+}
+
+bool gk_log_format_from(const char *name, enum gk_log_format *format_out)
+{
+    for (size_t i = 0; i < GK_ARRAY_COUNT(format_names); i++) {
+        if (strcmp(name, format_names[i]) == 0) {
+            *format_out = (enum gk_log_format)i;
             return true;
         }
     }

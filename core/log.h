@@ -65,6 +65,9 @@ struct gk_log_counters gk_log_counters(const struct gk_log *log);
 /* "warn" and back. */
 const char *gk_log_level_name(enum gk_log_level level);
 bool gk_log_level_from(const char *name, enum gk_log_level *level_out);
+/* "logfmt" and back. */
+const char *gk_log_format_name(enum gk_log_format format);
+bool gk_log_format_from(const char *name, enum gk_log_format *format_out);
 
 /* One line: begin, fields, end. Fields of a line that is not written (below the level, over the
  * rate) do nothing, so callers need not ask; begin says it for those that would have to compute

@@ -24,7 +24,6 @@
 #define CROWDED_TURN_MS       20
 #define DESCRIPTORS_KEPT      32   /* for the store, files and the local socket */
 #define DESCRIPTORS_LOOKED    1024 /* for the one that libzmq waits with: it was opened early */
-#define LISTENERS_MAX         8
 
 struct listener {
     int fd, epoll_fd; /* -1: not found yet */
@@ -42,7 +41,7 @@ struct gk_zap {
     struct gk_key_list list;
     const struct gk_admitted **sorted; /* by public key */
     struct gk_link_refusals refusals;
-    struct listener listeners[LISTENERS_MAX];
+    struct listener listeners[GK_LINK_ENDPOINTS_MAX];
     uint32_t listener_count;
 };
 
@@ -455,7 +454,7 @@ void gk_zap_destroy(struct gk_zap *zap)
 void gk_zap_tend(struct gk_zap *zap, int listening_fd)
 {
     (void)pthread_mutex_lock(&zap->mutex);
-    if (zap->listener_count < LISTENERS_MAX) {
+    if (zap->listener_count < GK_LINK_ENDPOINTS_MAX) {
         zap->listeners[zap->listener_count++] =
             (struct listener){.fd = listening_fd, .epoll_fd = -1};
     }

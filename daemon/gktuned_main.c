@@ -14,12 +14,11 @@
 
 #include "core/buf.h"
 #include "core/hash.h"
+#include "core/link.h"
 #include "core/state_dir.h"
 #include "daemon/lock.h"
 #include "daemon/notice.h"
 #include "daemon/shell.h"
-
-#define VERSION "0.1.0"
 
 static const char HELP[] =
     "gktuned: the daemon of gktune: queues tuning jobs, leases trials to workers, keeps every "
@@ -126,7 +125,7 @@ static enum gk_status take_option(int code, const char *value, struct option *lo
         arguments->is_private = true;
         return GK_OK;
     case OPTION_VERSION:
-        (void)printf("gktuned %s\n", VERSION);
+        (void)printf("gktuned %s\n", GKTUNE_VERSION);
         arguments->ends = true;
         return GK_OK;
     case 'h':
@@ -201,6 +200,7 @@ struct endpoints {
     const char *all[GK_LISTEN_MAX + 1];
     uint32_t count;
 };
+_Static_assert(GK_LISTEN_MAX + 1 <= GK_LINK_ENDPOINTS_MAX, "all that may be named can be bound");
 
 static enum gk_status gather(const struct gk_settings *settings, const char *state,
                              struct endpoints *endpoints, struct gk_err *err)
@@ -279,7 +279,7 @@ static enum gk_status serve(const struct arguments *arguments, struct gk_setting
                                      .listen_count = endpoints->count,
                                      .config = arguments->config,
                                      .settings = settings,
-                                     .version = VERSION,
+                                     .version = GKTUNE_VERSION,
                                      .is_private = arguments->is_private,
                                      .log = log,
                                      .notify = &notify};
@@ -352,7 +352,7 @@ static int run(const struct arguments *arguments, struct gk_settings *settings, 
     bool served = false;
     enum gk_status status = make_log(arguments, settings, &log, err);
     if (status == GK_OK && gk_log_begin(log, GK_EVENT_START)) {
-        gk_log_text(log, "version", VERSION);
+        gk_log_text(log, "version", GKTUNE_VERSION);
         gk_log_int(log, "pid", getpid());
         gk_log_text(log, "state", state);
         gk_log_text(log, "config", arguments->config);

@@ -163,16 +163,6 @@ static enum gk_status add_listen(struct gk_settings *settings, const char *text,
     return status;
 }
 
-static enum gk_status set_format(struct gk_settings *settings, const char *text, const char *where,
-                                 struct gk_err *err)
-{
-    if (strcmp(text, "json") != 0 && strcmp(text, "logfmt") != 0) {
-        return gk_fail(err, GK_INPUT, "%s: '%s': logfmt or json is needed", where, text);
-    }
-    settings->log_format = *text == 'j' ? GK_LOG_JSON : GK_LOG_LOGFMT;
-    return GK_OK;
-}
-
 static enum gk_status set_migrate(struct gk_settings *settings, const char *text, const char *where,
                                   struct gk_err *err)
 {
@@ -202,7 +192,9 @@ static enum gk_status set_value(struct gk_settings *settings, enum gk_setting se
                    ? GK_OK
                    : gk_fail(err, GK_INPUT, "%s: '%s': allowed are " GK_LOG_LEVELS, where, text);
     case GK_SETTING_LOG_FORMAT:
-        return set_format(settings, text, where, err);
+        return gk_log_format_from(text, &settings->log_format)
+                   ? GK_OK
+                   : gk_fail(err, GK_INPUT, "%s: '%s': logfmt or json is needed", where, text);
     case GK_SETTING_DISK_LOW:
         return read_size(text, DISK_LOW_LEAST, DISK_LOW_MOST, &settings->disk_low_bytes, where,
                          err);
@@ -479,7 +471,7 @@ static void show(const struct gk_settings *settings, enum gk_setting setting, st
         gk_buf_puts(out, gk_log_level_name(settings->log_level));
         break;
     case GK_SETTING_LOG_FORMAT:
-        gk_buf_puts(out, settings->log_format == GK_LOG_JSON ? "json" : "logfmt");
+        gk_buf_puts(out, gk_log_format_name(settings->log_format));
         break;
     case GK_SETTING_DISK_LOW:
     case GK_SETTING_DISK_RESUME:

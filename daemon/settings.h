@@ -12,7 +12,7 @@
 #include "core/buf.h"
 #include "core/log.h"
 
-#define GK_LISTEN_MAX 8 /* endpoints of one daemon: the local socket and a few networks */
+#define GK_LISTEN_MAX 8 /* endpoints that are named; a local one is added where none of them is */
 
 enum gk_setting_rank { GK_SETTING_DEFAULT, GK_SETTING_FILE, GK_SETTING_OPTION };
 

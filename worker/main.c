@@ -22,7 +22,7 @@
 #include "worker/list_devices.h"
 #include "worker/supervisor.h"
 
-#define BUILD           "gktune-worker 0.1.0"
+#define BUILD           "gktune-worker " GKTUNE_VERSION
 #define EXIT_AGAIN      75 /* as EX_TEMPFAIL: whoever started it may do so again */
 #define DRAIN_BEFORE_MS 120000
 #define TIME_S_MAX      (30L * 86400)
@@ -188,11 +188,9 @@ static enum gk_status read_log(int code, const char *text, struct arguments *arg
                    ? GK_OK
                    : gk_fail(err, GK_USAGE, "--log-level '%s': allowed are " GK_LOG_LEVELS, text);
     }
-    if (strcmp(text, "json") != 0 && strcmp(text, "logfmt") != 0) {
-        return gk_fail(err, GK_USAGE, "--log-format '%s': logfmt or json is needed", text);
-    }
-    arguments->log_format = *text == 'j' ? GK_LOG_JSON : GK_LOG_LOGFMT;
-    return GK_OK;
+    return gk_log_format_from(text, &arguments->log_format)
+               ? GK_OK
+               : gk_fail(err, GK_USAGE, "--log-format '%s': logfmt or json is needed", text);
 }
 
 static enum gk_status read_arguments(int argc, char **argv, struct arguments *arguments,
