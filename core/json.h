@@ -53,6 +53,10 @@ enum gk_status gk_file_load(const char *path, size_t size_max, char **text_out, 
 /* Writes aside, fsyncs, renames, fsyncs the folder: a reader sees the old or the new whole file.
  * What is there and no file, as a device or a FIFO, is not replaced: GK_INPUT. */
 enum gk_status gk_file_store(const char *path, const void *bytes, size_t size, struct gk_err *err);
+/* Makes a file of mode 0600 that is not there yet, durable before it returns. GK_EXISTS: nothing is
+ * overwritten, and no link is followed. */
+enum gk_status gk_file_store_new(const char *path, const void *bytes, size_t size,
+                                 struct gk_err *err);
 
 void gk_json_free(struct gk_json *json);
 struct gk_json *gk_json_copy(const struct gk_json *json); /* deep; NULL when out of memory */

@@ -239,3 +239,27 @@ out:
     }
     return status;
 }
+
+enum gk_status gk_file_store_new(const char *path, const void *bytes, size_t size,
+                                 struct gk_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return errno == EEXIST ? gk_fail(err, GK_EXISTS, "%s: exists already", path)
+                               : fail_write("create", path, err);
+    }
+    enum gk_status status = GK_OK;
+    if (!write_whole(fd, bytes, size) || fsync(fd) != 0) {
+        status = fail_write("write", path, err);
+    }
+    if (close(fd) != 0 && status == GK_OK) {
+        status = fail_write("close", path, err);
+    }
+    if (status == GK_OK && !sync_folder_of(path)) {
+        status = fail_write("sync the folder of", path, err);
+    }
+    if (status != GK_OK) {
+        (void)unlink(path); /* half a file is none */
+    }
+    return status;
+}

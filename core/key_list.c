@@ -249,11 +249,11 @@ enum gk_status gk_key_list_revoke(struct gk_key_list *list, const char *name, in
 
 struct gk_json *gk_admitted_json(const struct gk_admitted *key)
 {
-    static const char *const names[] = {"submit", "work", "admin"};
     struct gk_json *json = gk_json_new_object(), *roles = gk_json_new_array();
     bool good = json && roles;
-    for (unsigned i = 0; good && i < GK_ARRAY_COUNT(names); i++) {
-        good = !(key->roles >> i & 1u) || gk_json_push(roles, gk_json_new_string(names[i]));
+    for (unsigned role = 1; good && role < GK_ROLES_ALL; role <<= 1) {
+        good = !(key->roles & role) ||
+               gk_json_push(roles, gk_json_new_string(gk_role_name((uint8_t)role)));
     }
     good = gk_json_set(json, "roles", roles) && good;
     good = good && gk_json_set_string(json, "name", key->name) &&

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/json.h"
 
 _Static_assert(crypto_box_PUBLICKEYBYTES == 32, "a CURVE key has 32 bytes");
 _Static_assert(crypto_box_SECRETKEYBYTES == 32, "a CURVE key has 32 bytes");
@@ -119,6 +120,16 @@ enum gk_status gk_roles_parse(const char *text, uint8_t *roles_out, struct gk_er
     return GK_OK;
 }
 
+const char *gk_role_name(uint8_t role)
+{
+    for (size_t i = 0; i < GK_ARRAY_COUNT(ROLES); i++) {
+        if (ROLES[i].bit == role) {
+            return ROLES[i].name;
+        }
+    }
+    return NULL;
+}
+
 void gk_roles_text(uint8_t roles, char text_out[32])
 {
     size_t used = 0;
@@ -165,33 +176,6 @@ void gk_key_wipe(struct gk_key *key)
 
 /* ------------------------------------------------------------------ files */
 
-static bool write_whole(int fd, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t count = write(fd, bytes, size);
-        if (count < 0 && errno != EINTR) {
-            return false;
-        }
-        bytes += count > 0 ? count : 0;
-        size -= count > 0 ? (size_t)count : 0;
-    }
-    return true;
-}
-
-static bool sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder =
-        slash ? gk_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : gk_strdup(".");
-    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool good = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) {
-        (void)close(fd); /* was only synced */
-    }
-    free(folder);
-    return good;
-}
-
 enum gk_status gk_key_save(const char *path, const struct gk_key *key, struct gk_err *err)
 {
     char text[512];
@@ -203,22 +187,10 @@ enum gk_status gk_key_save(const char *path, const struct gk_key *key, struct gk
                  key->name, key->public_key, key->secret_key, key->server_key[0] ? "server " : "",
                  key->server_key, key->server_key[0] ? "\n" : "");
     GK_ASSERT(size > 0 && (size_t)size < sizeof text);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    enum gk_status status = GK_OK;
-    if (fd < 0) {
-        status = errno == EEXIST
-                     ? gk_fail(err, GK_EXISTS,
-                               "%s: exists already; a key file is never overwritten", path)
-                     : gk_fail(err, GK_IO, "%s: cannot create: %s", path, strerror(errno));
-    } else {
-        bool good = write_whole(fd, text, (size_t)size) && fsync(fd) == 0;
-        int error = errno;
-        good = close(fd) == 0 && good;
-        if (!good || !sync_folder(path)) {
-            status = gk_fail(err, GK_IO, "%s: cannot be written: %s", path,
-                             strerror(good ? errno : error));
-            (void)unlink(path); /* half a key is none */
-        }
+    enum gk_status status = gk_file_store_new(path, text, (size_t)size, err);
+    if (status == GK_EXISTS) {
+        status =
+            gk_fail(err, GK_EXISTS, "%s: exists already; a key file is never overwritten", path);
     }
     sodium_memzero(text, sizeof text);
     return status;
@@ -336,6 +308,24 @@ static enum gk_status open_file(const char *path, int *fd_out, struct gk_err *er
     return GK_OK;
 }
 
+static enum gk_status read_text(int fd, const char *path, char *text, size_t capacity,
+                                struct gk_err *err)
+{
+    size_t used = 0;
+    ssize_t got = 1;
+    while (got != 0 && used < capacity - 1) {
+        got = read(fd, text + used, capacity - 1 - used);
+        if (got < 0 && errno != EINTR) {
+            return gk_fail(err, GK_IO, "%s: cannot be read: %s", path, strerror(errno));
+        }
+        used += got > 0 ? (size_t)got : 0;
+    }
+    text[used] = '\0';
+    return strlen(text) == used
+               ? GK_OK
+               : gk_fail(err, GK_INPUT, "%s: has a NUL byte; is this a key file?", path);
+}
+
 enum gk_status gk_key_load(const char *path, struct gk_key *key_out, struct gk_err *err)
 {
     char text[GK_KEY_FILE_MAX] = {0};
@@ -345,16 +335,7 @@ enum gk_status gk_key_load(const char *path, struct gk_key *key_out, struct gk_e
     if (status != GK_OK) {
         return status;
     }
-    size_t used = 0;
-    for (ssize_t got = 1; got > 0 && used<sizeof text - 1; used += got> 0 ? (size_t)got : 0) {
-        got = read(fd, text + used, sizeof text - 1 - used);
-        if (got < 0) {
-            status = gk_fail(err, GK_IO, "%s: cannot be read: %s", path, strerror(errno));
-        }
-    }
-    if (status == GK_OK && strlen(text) != used) {
-        status = gk_fail(err, GK_INPUT, "%s: has a NUL byte; is this a key file?", path);
-    }
+    status = read_text(fd, path, text, sizeof text, err);
     if (status == GK_OK) {
         status = read_lines(path, text, &key, err);
     }

@@ -40,6 +40,8 @@ enum gk_status gk_key_name_check(const char *name, struct gk_err *err);
 enum gk_status gk_key_text_check(const char *text, const char *what, struct gk_err *err);
 /* "submit,work" to bits of enum gk_role. GK_USAGE names what is allowed. */
 enum gk_status gk_roles_parse(const char *text, uint8_t *roles_out, struct gk_err *err);
+/* "submit" of one bit of enum gk_role; NULL for anything else. */
+const char *gk_role_name(uint8_t role);
 /* "submit,work" of bits; "none". text_out holds 32 bytes. */
 void gk_roles_text(uint8_t roles, char text_out[32]);
 
