@@ -146,7 +146,6 @@ bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_mess
 /* The same with the body as canonical text: reset first, message_out->body is NULL. */
 bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
                        struct gk_message *message_out, struct gk_buf *body);
-/* Says BYE to every worker, for an orderly end. */
 /* Whether messages are left unread: nobody is called silent meanwhile. Before each tick. */
 void gk_core_set_backlog(struct gk_core *core, bool more);
 /* Work beside serving (backups, checks, pruning, the scrub), a bounded step a call. Between two
@@ -158,6 +157,7 @@ enum gk_status gk_core_care(struct gk_core *core, uint64_t now_ns, uint64_t wall
 /* Forgets what was queued and answers what has_care() speaks of with this status: for a core that
  * is thrown away. */
 void gk_core_abandon(struct gk_core *core, enum gk_status status, const char *text);
+/* Says BYE to every worker, for an orderly end. */
 void gk_core_say_bye(struct gk_core *core);
 
 /* The next notice, after the commit; false when there is none. Bounded: what happens in one tick

@@ -142,17 +142,6 @@ static void mark_devices(struct gk_core *core, const char *key, bool fenced)
     }
 }
 
-static struct gk_json *tokens_body(int64_t token)
-{
-    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
-    bool ok = gk_json_push(tokens, gk_json_new_int(token));
-    if (!gk_json_set(body, "tokens", tokens) || !ok) {
-        gk_json_free(body);
-        return NULL;
-    }
-    return body;
-}
-
 /* What is out to the device is over, and no config's fault. */
 static enum gk_status take_back(struct gk_core *core, const char *key, const char *cause,
                                 struct gk_err *err)
@@ -166,10 +155,7 @@ static enum gk_status take_back(struct gk_core *core, const char *key, const cha
         if (i >= core->lease_count || strcmp(lease->device_key, key) != 0) {
             continue;
         }
-        struct session *session = session_find(core, lease->session);
-        if (session) {
-            core_send_session(core, session, GK_MSG_CANCEL, 0, tokens_body(lease->token));
-        }
+        lease_cancel(core, lease);
         status = lease_lost(core, lease, false, why, err);
     }
     return status;

@@ -9,27 +9,6 @@ static const char TEXT[] =
     "the disk of the daemon's state folder is full: nothing is stored until there is room; "
     "results stay where they are";
 
-static bool only_reads(const struct gk_json *body)
-{
-    static const char *const verbs[] = {"status",  "blob_have", "blob_get", "jobs",
-                                        "show",    "trials",    "best",     "export_data",
-                                        "workers", "dead",      "audit"};
-    const char *verb = gk_json_get_string(body, "verb", ""),
-               *action = gk_json_get_string(body, "action", "list");
-    if ((strcmp(verb, "workers") == 0 || strcmp(verb, "dead") == 0) &&
-        strcmp(action, "list") != 0 && strcmp(action, "show") != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(verbs); i++) {
-        if (strcmp(verbs[i], verb) == 0) {
-            return true;
-        }
-    }
-    return strcmp(verb, "stop") == 0 ||
-           (strcmp(verb, "db") == 0 &&
-            strcmp(gk_json_get_string(body, "action", ""), "check") == 0);
-}
-
 static enum gk_status refuse_request(struct gk_core *core, const struct gk_peer *peer,
                                      const struct gk_message *message, struct gk_err *err)
 {
@@ -49,8 +28,8 @@ enum gk_status full_message(struct gk_core *core, const struct gk_peer *peer,
 {
     switch (message->type) {
     case GK_MSG_REQUEST:
-        return only_reads(message->body) ? request_message(core, peer, message, err)
-                                         : refuse_request(core, peer, message, err);
+        return request_only_looks(message->body) ? request_message(core, peer, message, err)
+                                                 : refuse_request(core, peer, message, err);
     case GK_MSG_HELLO:
         session_reject(core, peer, GK_FULL, TEXT, RETRY_FULL_MS);
         return GK_OK;

@@ -1,9 +1,10 @@
 /*
- * Inside of the daemon's core. core.c queue and dispatch; core_job.c states, tasks, binding, ends;
- * core_session.c workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks,
- * tells; core_age.c priorities; core_fence.c devices without leases; core_care.c work beside
- * serving; core_final.c final rounds; core_pick.c picks; core_rates.c counts and times of a job;
- * core_load.c restart; core_submit.c and requests.c the verbs of clients.
+ * Inside of the daemon's core. core.c queue and dispatch; core_notice.c what the log and metrics
+ * are told; core_full.c a full disk; core_job.c states, tasks, binding, ends; core_session.c
+ * workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells; core_age.c
+ * priorities; core_fence.c devices without leases; core_care.c work beside serving; core_final.c
+ * final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c restart;
+ * core_submit.c, core_suite.c and requests*.c the verbs of clients.
  */
 #ifndef GK_DAEMON_CORE_INTERNAL_H
 #define GK_DAEMON_CORE_INTERNAL_H
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/record.h"
 #include "core/id_table.h"
+#include "core/record.h"
 #include "core/told.h"
 #include "daemon/core.h"
 #include "search/judge.h"
@@ -28,12 +29,12 @@
 #define BACKLOG_NS      (5 * SECOND_NS) /* nobody expires for so long while messages wait unread */
 /* Failures of the infrastructure, one after another, that fence a device. */
 #define INFRA_IN_ROW 5
-#define GRACE_NS                                                                                   \
-    (15 * SECOND_NS) /* for leases whose worker is away, and for all of them after a start */
+/* For leases whose worker is away, and for all of them after a start. */
+#define GRACE_NS       (15 * SECOND_NS)
 #define ATTEMPTS_MAX   3
-#define KILLS_MAX      2  /* executors that a config may kill before it is quarantined */
-#define BATCH_MODELLED 8  /* asks at a time where runs must not depend on timing */
-#define BATCH_REAL     8  /* no fewer: arrays of so many hold either */
+#define KILLS_MAX      2 /* executors that a config may kill before it is quarantined */
+#define BATCH_MODELLED 8 /* asks at a time where runs must not depend on timing */
+#define BATCH_REAL     8 /* no fewer: arrays of so many hold either */
 /* Tasks with their space and strategy in memory: some always, more of them while they are small. A
  * large fleet needs many: of one task a few batches are out at most. */
 #define OPEN_TASKS_LEAST 16
@@ -164,7 +165,7 @@ struct job {
     char *files_text;                   /* the same as text, made once; NULL before it is needed */
     struct task *tasks;
     uint32_t task_count, done_count, cursor;
-    uint64_t full_tick;   /* in this tick no more tasks of its kind could be opened: */
+    uint64_t full_tick; /* in this tick no more tasks of its kind could be opened: */
     const char *full_arch, *full_gpu;
     uint64_t served_ns; /* when it last got a lease, or lost one; for the age of what waits */
     uint64_t mark_ns; /* end of the last stretch of its clock; 0: it does not run (core_rates.c) */
@@ -193,7 +194,7 @@ struct session {
     char nvrtc[64], host[128], boot[64]; /* as HELLO said; cut, for comparing and messages */
     bool keeps_bundle;                   /* a LEASE may leave out the files of the one before it */
     char last_bundle[GK_HASH_TEXT_SIZE]; /* whose files the last LEASE was about; "": none */
-    uint64_t seq_seen; /* of its messages: the next one has the next number */
+    uint64_t seq_seen;                   /* of its messages: the next one has the next number */
     uint64_t heard_ns, sent_seq, pinged_ns;
     bool quiet;
     uint32_t device_count;
@@ -202,13 +203,12 @@ struct session {
         struct gk_json *json;
         int64_t credit;
         bool ok;
-        bool fenced; /* as the store says; kept equal by core_fence.c */
-        uint32_t
-            infra_in_row; /* results that were the infrastructure's failure, one after another */
+        bool fenced;           /* as the store says; kept equal by core_fence.c */
+        uint32_t infra_in_row; /* results that were the infrastructure's failure, in a row */
         char key[DEVICE_KEY_SIZE];
         uint32_t leases;
         bool in_final;
-    } *devices; /* device_count of them, made with the session: most workers have one */
+    } * devices; /* device_count of them, made with the session: most workers have one */
 };
 
 struct fence {
@@ -312,6 +312,8 @@ enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, s
 enum gk_status core_event_text(struct gk_core *core, int64_t job, const char *kind,
                                const struct gk_buf *text, struct gk_err *err);
 bool peer_equal(const struct gk_peer *a, const struct gk_peer *b);
+/* Whether it is the store that failed, and with it the daemon; all else is the request's. */
+bool is_store_failure(enum gk_status status);
 /* GK_DENIED, counted, unless the peer has one of `roles`. what: a verb or a message. */
 enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8_t roles,
                          const char *what, struct gk_err *err);
@@ -366,10 +368,10 @@ struct session *session_find(struct gk_core *core, uint64_t id);
 struct session *session_of(struct gk_core *core, const struct gk_peer *peer);
 enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
-/* why: it was not the worker that said so; NULL: it said BYE. */
 /* The session of a message of a peer that has it; NULL. Its word counts as a heartbeat. */
 struct session *session_hears(struct gk_core *core, const struct gk_peer *peer,
                               const struct gk_message *message);
+/* why: it was not the worker that said so; NULL: it said BYE. */
 enum gk_status session_end(struct gk_core *core, struct session *session, const char *why,
                            struct gk_err *err);
 enum gk_status sessions_step(struct gk_core *core, struct gk_err *err);
@@ -389,6 +391,8 @@ enum gk_status request_keys(struct gk_core *core, const struct gk_peer *peer,
 /* ---- core_lease.c ---- */
 struct lease *lease_find(struct gk_core *core, int64_t token);
 struct lease *lease_add(struct gk_core *core, const struct lease *lease, struct gk_err *err);
+/* CANCEL to the worker that has it, if there is one; the lease itself is the caller's. */
+void lease_cancel(struct gk_core *core, const struct lease *lease);
 /* Forgets it here (not in the store) and gives its place on the device back. */
 void lease_remove(struct gk_core *core, struct lease *lease);
 /* Whether a device is what the task was bound to: arch, gpu, compiler. */
@@ -494,6 +498,11 @@ struct gk_json *round_conditions(const struct gk_json *passes, const char *regim
 /* ---- requests.c, core_submit.c ---- */
 enum gk_status request_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
+/* Whether a request is answered while nothing can be written: what only looks, and `stop`. */
+bool request_only_looks(const struct gk_json *body);
+/* A piece of a blob, base64 since a JSON body carries text only; NULL: err says why. */
+struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
+                           struct gk_err *err);
 /* Fills reply (an object with nothing in it yet). A status other than GK_OK is the reply's status,
  * unless it is one of the store (see is_store_failure). */
 enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
@@ -514,6 +523,5 @@ enum gk_status task_unrun(struct gk_core *core, struct task *task, const char *c
 enum gk_status job_time_again(struct gk_core *core, struct job *job, struct gk_err *err);
 /* Ends what the time of a job does not suffice for. */
 enum gk_status until_step(struct gk_core *core, struct job *job, struct gk_err *err);
-bool is_store_failure(enum gk_status status);
 
 #endif

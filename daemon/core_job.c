@@ -299,17 +299,8 @@ enum gk_status job_drop_leases(struct gk_core *core, struct job *job, struct gk_
         if (lease->job != job) {
             continue;
         }
-        struct session *session = session_find(core, lease->session);
         status = gk_db_lease_delete(core->db, lease->token, err);
-        if (session) {
-            struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
-            bool ok = gk_json_push(tokens, gk_json_new_int(lease->token));
-            if (gk_json_set(body, "tokens", tokens) && ok) {
-                core_send_session(core, session, GK_MSG_CANCEL, 0, body);
-            } else {
-                gk_json_free(body);
-            }
-        }
+        lease_cancel(core, lease);
         lease_remove(core, lease);
     }
     return status;

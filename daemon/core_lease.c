@@ -138,15 +138,19 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
                : GK_OK;
 }
 
-static struct gk_json *tokens_body(int64_t token)
+void lease_cancel(struct gk_core *core, const struct lease *lease)
 {
-    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
-    bool ok = gk_json_push(tokens, gk_json_new_int(token));
-    if (!gk_json_set(body, "tokens", tokens) || !ok) {
-        gk_json_free(body);
-        return NULL;
+    struct session *session = session_find(core, lease->session);
+    if (!session) {
+        return;
     }
-    return body;
+    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
+    bool ok = gk_json_push(tokens, gk_json_new_int(lease->token));
+    if (gk_json_set(body, "tokens", tokens) && ok) {
+        core_send_session(core, session, GK_MSG_CANCEL, 0, body);
+    } else { /* its result will be stale, and change nothing */
+        gk_json_free(body);
+    }
 }
 
 enum gk_status leases_step(struct gk_core *core, struct gk_err *err)
@@ -156,10 +160,8 @@ enum gk_status leases_step(struct gk_core *core, struct gk_err *err)
         if (i >= core->lease_count || lease->deadline_ns > core->now_ns) {
             continue;
         }
-        struct session *session = session_find(core, lease->session);
-        if (session) {
-            core_send_session(core, session, GK_MSG_CANCEL, 0, tokens_body(lease->token));
-        }
+        const struct session *session = session_find(core, lease->session);
+        lease_cancel(core, lease);
         core->counters.expired++;
         core->counters.expired_silent += !session;
         enum gk_status status =

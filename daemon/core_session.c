@@ -560,10 +560,6 @@ enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
     }
 }
 
-/* base64 of a piece: the JSON body carries text only. */
-struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
-                           struct gk_err *err);
-
 static enum gk_status blob_message(struct gk_core *core, struct session *session,
                                    const struct gk_message *message, struct gk_err *err)
 {

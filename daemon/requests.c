@@ -6,9 +6,6 @@
 #include "daemon/requests_internal.h"
 
 struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
-                           struct gk_err *err);
-
-struct gk_json *blob_piece(struct gk_core *core, const char *hex, int64_t offset,
                            struct gk_err *err)
 {
     struct gk_hash hash;
@@ -411,51 +408,85 @@ static enum gk_status verb_stop(struct request *r, struct gk_err *err)
 #define OWN   (GK_ROLE_SUBMIT | GK_ROLE_ADMIN)
 #define ADMIN GK_ROLE_ADMIN
 
-static const struct {
+/* What a verb does beside answering. `looks`: it needs no room on the disk. `told`: the log has a
+ * line of each one that was done, and names the job (pieces of files and watches are too many, the
+ * keys have an event of their own). LOOKS_ELSE_TOLD: by its action. */
+enum verb_kind { LOOKS, TOLD, QUIET, LOOKS_ELSE_TOLD };
+
+static const struct verb {
     const char *name;
     enum gk_status (*run)(struct request *r, struct gk_err *err);
     uint8_t roles;
+    enum verb_kind kind;
 } VERBS[] = {
-    {"status", verb_status, READ},
-    {"blob_have", verb_blob_have, READ},
-    {"blob_put", verb_blob_put, OWN},
-    {"blob_get", verb_blob_get, READ},
-    {"submit", verb_submit, OWN},
-    {"submit_suite", verb_submit_suite, OWN},
-    {"jobs", verb_jobs, READ},
-    {"show", verb_show, READ},
-    {"watch", verb_watch, READ},
-    {"cancel", verb_cancel, OWN},
-    {"pause", verb_pause, OWN},
-    {"resume", verb_resume, OWN},
-    {"retry", verb_retry, OWN},
-    {"finish", verb_finish, OWN},
-    {"trials", verb_trials, READ},
-    {"best", verb_best, READ},
-    {"export_data", verb_export_data, READ},
-    {"workers", verb_workers, READ},
-    {"db", verb_db, ADMIN},
-    {"stop", verb_stop, ADMIN},
-    {"keys", verb_keys, ADMIN},
-    {"drain", verb_drain, ADMIN},
-    {"dead", verb_dead, READ},
-    {"audit", verb_audit, ADMIN},
+    {"status", verb_status, READ, LOOKS},
+    {"blob_have", verb_blob_have, READ, LOOKS},
+    {"blob_put", verb_blob_put, OWN, QUIET},
+    {"blob_get", verb_blob_get, READ, LOOKS},
+    {"submit", verb_submit, OWN, TOLD},
+    {"submit_suite", verb_submit_suite, OWN, TOLD},
+    {"jobs", verb_jobs, READ, LOOKS},
+    {"show", verb_show, READ, LOOKS},
+    {"watch", verb_watch, READ, QUIET},
+    {"cancel", verb_cancel, OWN, TOLD},
+    {"pause", verb_pause, OWN, TOLD},
+    {"resume", verb_resume, OWN, TOLD},
+    {"retry", verb_retry, OWN, TOLD},
+    {"finish", verb_finish, OWN, TOLD},
+    {"trials", verb_trials, READ, LOOKS},
+    {"best", verb_best, READ, LOOKS},
+    {"export_data", verb_export_data, READ, LOOKS},
+    {"workers", verb_workers, READ, LOOKS_ELSE_TOLD},
+    {"db", verb_db, ADMIN, TOLD},
+    {"stop", verb_stop, ADMIN, TOLD},
+    {"keys", verb_keys, ADMIN, QUIET},
+    {"drain", verb_drain, ADMIN, TOLD},
+    {"dead", verb_dead, READ, LOOKS_ELSE_TOLD},
+    {"audit", verb_audit, ADMIN, LOOKS},
 };
+
+/* NULL: there is none of this name. */
+static const struct verb *verb_of(const struct gk_json *body)
+{
+    const char *name = gk_json_get_string(body, "verb", "");
+    for (size_t i = 0; i < GK_ARRAY_COUNT(VERBS); i++) {
+        if (strcmp(VERBS[i].name, name) == 0) {
+            return &VERBS[i];
+        }
+    }
+    return NULL;
+}
+
+static enum verb_kind kind_of(const struct verb *verb, const struct gk_json *body)
+{
+    const char *action = gk_json_get_string(body, "action", "list");
+    if (verb->kind != LOOKS_ELSE_TOLD) {
+        return verb->kind;
+    }
+    return strcmp(action, "list") == 0 || strcmp(action, "show") == 0 ? LOOKS : TOLD;
+}
+
+bool request_only_looks(const struct gk_json *body)
+{
+    const struct verb *verb = verb_of(body);
+    bool checks = verb && verb->run == verb_db &&
+                  strcmp(gk_json_get_string(body, "action", ""), "check") == 0;
+    return verb && (kind_of(verb, body) == LOOKS || verb->run == verb_stop || checks);
+}
 
 static enum gk_status run_verb(struct request *r, struct gk_err *err)
 {
-    const char *verb = gk_json_get_string(r->body, "verb", "");
+    const struct verb *verb = verb_of(r->body);
+    if (verb) {
+        enum gk_status status = role_need(r->core, r->peer, verb->roles, verb->name, err);
+        return status == GK_OK ? verb->run(r, err) : status;
+    }
     struct gk_buf names = {0};
     for (size_t i = 0; i < GK_ARRAY_COUNT(VERBS); i++) {
-        if (strcmp(VERBS[i].name, verb) == 0) {
-            gk_buf_fini(&names);
-            enum gk_status status = role_need(r->core, r->peer, VERBS[i].roles, verb, err);
-            return status == GK_OK ? VERBS[i].run(r, err) : status;
-        }
         gk_buf_printf(&names, "%s%s", i ? " " : "", VERBS[i].name);
     }
-    enum gk_status status =
-        gk_fail(err, GK_PROTOCOL, "verb '%.60s'; there are %s", verb, gk_buf_text(&names));
+    enum gk_status status = gk_fail(err, GK_PROTOCOL, "verb '%.60s'; there are %s",
+                                    gk_json_get_string(r->body, "verb", ""), gk_buf_text(&names));
     gk_buf_fini(&names);
     return status;
 }
@@ -464,17 +495,12 @@ static enum gk_status run_verb(struct request *r, struct gk_err *err)
 static void tell(struct gk_core *core, const struct request *r, enum gk_status status,
                  const char *why)
 {
-    static const char *const changes[] = {"submit", "cancel", "pause", "resume",  "retry", "finish",
-                                          "db",     "stop",   "drain", "workers", "dead"};
     const char *verb = gk_json_get_string(r->body, "verb", ""),
                *action = gk_json_get_string(r->body, "action", ""),
                *reason = gk_json_get_string(r->body, "reason", ""), *key = r->peer->key;
-    bool looks = (strcmp(verb, "workers") == 0 || strcmp(verb, "dead") == 0) &&
-                 (*action == '\0' || strcmp(action, "list") == 0 || strcmp(action, "show") == 0);
-    bool told = status != GK_OK && status != GK_MISSING; /* MISSING asks for files: no mistake */
-    for (size_t i = 0; i < GK_ARRAY_COUNT(changes); i++) {
-        told = told || (!looks && strcmp(verb, changes[i]) == 0);
-    }
+    const struct verb *known = verb_of(r->body);
+    bool told = status == GK_OK ? known && kind_of(known, r->body) == TOLD
+                                : status != GK_MISSING; /* asks for files: no mistake */
     if (status != GK_OK) {
         count_refusal(core, status);
     }

@@ -87,6 +87,10 @@ static void test_one_night_at_a_time(void **state)
                         "OK");
     int64_t a = member(&rig, 0, "job"), b = member(&rig, 1, "job");
     assert_true(a > 0 && b > a);
+    struct gk_notice notice = {0};
+    while (gk_core_take_notice(rig.core, &notice) && notice.event != GK_EVENT_REQUEST) {
+    }
+    assert_string_equal(notice.name, "submit_suite"); /* the log tells of a night */
     assert_int_equal(member(&rig, 1, "tasks"), 2);
     /* The same request again, since its answer was lost. */
     assert_string_equal(send_night(&rig, "llama", "n1",
