@@ -25,8 +25,7 @@
 #define SYNC_SLOW_NS  50000000
 #define WAL_MOST      (64u << 20)
 #define DISK_LOW      (UINT64_C(64) << 20) /* gktuned's default mark (disk_low) */
-#define BALLAST       "ballast"
-#define STORE_ID      0x676b7431u /* "gkt1" at byte 68: SQLite's application id */
+#define STORE_ID      0x676b7431u          /* "gkt1" at byte 68: SQLite's application id */
 #define ANALYZE_MS    20000
 #define EXPOSURE_MOST 2.0 /* what the shipped units are tested to stay under */
 
@@ -146,7 +145,7 @@ static void check_disk(struct gk_doctor *doctor, const char *state)
 {
     struct statvfs info;
     struct stat ballast = {0};
-    char *path = gk_asprintf("%s/" BALLAST, state);
+    char *path = gk_asprintf("%s/" GK_STATE_BALLAST, state);
     if (statvfs(state, &info) == 0) {
         uint64_t bytes = (uint64_t)info.f_bavail * info.f_frsize;
         bool has = path && stat(path, &ballast) == 0;
@@ -293,7 +292,7 @@ enum gk_status gk_doctor_free_ballast(struct gk_cli *cli, struct gk_err *err)
         return gk_fail(err, cli->state_error.status, "%s", cli->state_error.text);
     }
     struct stat info = {0};
-    char *path = gk_asprintf("%s/" BALLAST, cli->state_dir);
+    char *path = gk_asprintf("%s/" GK_STATE_BALLAST, cli->state_dir);
     enum gk_status status = GK_OK;
     if (!path) {
         return gk_fail(err, GK_NOMEM, "out of memory");

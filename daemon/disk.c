@@ -10,6 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/state_dir.h"
+
 #define INODES_LEAST 64 /* files of a few bundles */
 
 enum gk_core_disk gk_disk_next(enum gk_core_disk now, uint64_t free_bytes,
@@ -66,7 +68,7 @@ enum gk_status gk_ballast_keep(const char *state_dir, uint64_t bytes, uint64_t f
     struct stat info;
     enum gk_status status = GK_OK;
     *made_out = false;
-    char *path = gk_asprintf("%s/" GK_BALLAST_FILE, state_dir);
+    char *path = gk_asprintf("%s/" GK_STATE_BALLAST, state_dir);
     if (!path) {
         return gk_fail(err, GK_NOMEM, "out of memory for the ballast's path");
     }

@@ -7,10 +7,6 @@
 
 #include "daemon/core.h"
 
-#define GK_BALLAST_FILE                                                                            \
-    "ballast" /* in the state folder; gktune doctor --free-ballast removes it                      \
-               */
-
 struct gk_disk_marks {
     uint64_t low_bytes;    /* less: no new work */
     uint64_t resume_bytes; /* so much: new work again; more than low_bytes */
@@ -25,8 +21,8 @@ enum gk_core_disk gk_disk_next(enum gk_core_disk now, uint64_t free_bytes,
 /* Bytes that we may still use there; too few inodes count as none. GK_IO. */
 enum gk_status gk_disk_free(const char *path, uint64_t *bytes_out, struct gk_err *err);
 
-/* Makes the ballast if it is not there and the disk stays above resume_bytes with it; removes it
- * where bytes is 0. *made_out: it was made or removed now. */
+/* Makes the ballast (GK_STATE_BALLAST) if it is not there and the disk stays above resume_bytes
+ * with it; removes it where bytes is 0. *made_out: it was made or removed now. */
 enum gk_status gk_ballast_keep(const char *state_dir, uint64_t bytes, uint64_t free_bytes,
                                const struct gk_disk_marks *marks, bool *made_out,
                                struct gk_err *err);

@@ -21,8 +21,8 @@ static bool dumps_off(void)
 {
     const struct rlimit none = {0, 0};
     bool off = setrlimit(RLIMIT_CORE, &none) == 0;
-#ifndef __SANITIZE_ADDRESS__ /* its check for leaks attaches to the process, as a debugger would   \
-                              */
+    /* The check for leaks of a sanitized build attaches to the process, as a debugger would. */
+#ifndef __SANITIZE_ADDRESS__
     off = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && off;
 #endif
     return off;

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SECOND_NS    UINT64_C(1000000000)
 #define STATUS_BEATS 20 /* the numbers in systemctl status are at most ten seconds old */
 
 static uint64_t raw_ns(struct shell *shell)

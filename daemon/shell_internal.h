@@ -17,9 +17,8 @@
 #include "daemon/shell.h"
 
 #define BEAT_MS 500
-#define STALL_NS                                                                                   \
-    UINT64_C(1000000000) /* away for so long: what peers sent meanwhile was not seen               \
-                          */
+/* Away for so long: what peers sent meanwhile was not seen. */
+#define STALL_NS UINT64_C(1000000000)
 
 #define SHELL_SIGNALS 4
 

@@ -24,9 +24,8 @@ struct gk_db;
  */
 enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,
                           struct gk_err *err);
-/* The same. An older schema is copied to PATH.schemaN-epochM before it is
- * changed. must_exist: a store that is gone or empty is GK_MISSING, never made anew over what was
- * expected there. */
+/* The same. An older schema is copied to PATH.schemaN-epochM before it is changed. must_exist: a
+ * store that is gone or empty is GK_MISSING, never made anew over what was expected there. */
 struct gk_db_options {
     bool may_migrate, must_exist;
 };
@@ -90,13 +89,14 @@ enum gk_status gk_db_rates(struct gk_db *db, int64_t job, struct gk_json **rates
                            struct gk_err *err);
 enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job_out,
                              struct gk_err *err);
-/* The newest job of this submit_id, or spec_key; GK_NOT_FOUND. */
+/* The newest job of this submit_id, also one that it went on with; GK_NOT_FOUND. */
 enum gk_status gk_db_job_by_submit(struct gk_db *db, const char *submit_id,
                                    struct gk_json **job_out, struct gk_err *err);
 /* A submit that went on with an unfinished job: sent again it is that job, also when it has ended
  * by then. */
 enum gk_status gk_db_submit_continued(struct gk_db *db, const char *submit_id, int64_t job,
                                       struct gk_err *err);
+/* The newest job of this spec_key; GK_NOT_FOUND. */
 enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,
                                  struct gk_json **job_out, struct gk_err *err);
 enum gk_status gk_db_jobs_open(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
@@ -282,7 +282,8 @@ enum gk_status gk_db_device_at(struct gk_db *db, int64_t worker, const char *dev
                                struct gk_json **row_out, struct gk_err *err);
 enum gk_status gk_db_device_by_uuid(struct gk_db *db, const char *uuid, struct gk_json **row_out,
                                     struct gk_err *err);
-/* The daemon takes no new work: kept over restarts. get: {since_ms reason}, {} when it does. */
+/* The daemon takes no new work: kept over restarts. get: {since_ms reason}, {} when it takes some.
+ */
 enum gk_status gk_db_drain_put(struct gk_db *db, bool on, uint64_t wall_ms, const char *reason,
                                struct gk_err *err);
 enum gk_status gk_db_drain_get(struct gk_db *db, struct gk_json **drain_out, struct gk_err *err);

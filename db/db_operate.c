@@ -188,12 +188,3 @@ enum gk_status gk_db_pardoned(struct gk_db *db, const char *config_id, const cha
     }
     return status;
 }
-
-enum gk_status gk_db_unpark_trial(struct gk_db *db, int64_t trial, struct gk_err *err)
-{
-    return db_run(db, err,
-                  "UPDATE trials SET state='proposed', attempt=0, token=NULL, stage=NULL,"
-                  " failure=NULL, message=NULL, record=NULL, row_hash=NULL"
-                  " WHERE trial=?1 AND state='parked'",
-                  "i", trial);
-}

@@ -115,15 +115,11 @@ static enum gk_status end_all(struct gk_db *db, struct gk_db_prune *prune, struc
 {
     uint64_t kept_ms = UINT64_C(86400000) * LETTERS_DAYS;
     uint64_t before_ms = prune->now_ms > kept_ms ? prune->now_ms - kept_ms : 0;
-    enum gk_status status =
-        db_int(db, err, &prune->letters, "SELECT count(*) FROM dead WHERE at_ms<?1", "i",
-               (int64_t)before_ms);
-    if (status != GK_OK || prune->dry_run) {
-        return status;
+    if (prune->dry_run) {
+        return db_int(db, err, &prune->letters, "SELECT count(*) FROM dead WHERE at_ms<?1", "i",
+                      (int64_t)before_ms);
     }
-    if (prune->letters > 0) {
-        status = gk_db_dead_expire(db, before_ms, &prune->letters, err);
-    }
+    enum gk_status status = gk_db_dead_expire(db, before_ms, &prune->letters, err);
     if (status == GK_OK && prune->trials > 0) { /* on a GPU nearly every trial has its own */
         status = db_run(db, err,
                         "DELETE FROM environments WHERE environment NOT IN (SELECT environment FROM"

@@ -259,18 +259,22 @@ enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t
                            : status;
 }
 
+#define UNPARK                                                                                     \
+    "UPDATE trials SET state='proposed', attempt=0, token=NULL, stage=NULL, failure=NULL,"         \
+    " message=NULL, record=NULL, row_hash=NULL WHERE state='parked' AND "
+
 enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, int64_t *count_out, struct gk_err *err)
 {
     enum gk_status status =
         db_int(db, err, count_out, "SELECT count(*) FROM trials WHERE task=?1 AND state='parked'",
                "i", task);
-    return status == GK_OK && *count_out > 0
-               ? db_run(db, err,
-                        "UPDATE trials SET state='proposed', attempt=0, token=NULL, stage=NULL,"
-                        " failure=NULL, message=NULL, record=NULL, row_hash=NULL"
-                        " WHERE task=?1 AND state='parked'",
-                        "i", task)
-               : status;
+    return status == GK_OK && *count_out > 0 ? db_run(db, err, UNPARK "task=?1", "i", task)
+                                             : status;
+}
+
+enum gk_status gk_db_unpark_trial(struct gk_db *db, int64_t trial, struct gk_err *err)
+{
+    return db_run(db, err, UNPARK "trial=?1", "i", trial);
 }
 
 enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *arch,

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/state_dir.h"
 #include "daemon/disk.h"
 
 static void test_marks(void **state)
@@ -43,7 +44,7 @@ static void test_ballast(void **state)
     bool made = true;
     (void)state;
     assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/" GK_BALLAST_FILE, folder);
+    (void)snprintf(path, sizeof path, "%s/" GK_STATE_BALLAST, folder);
     /* With it the disk would be under the mark: not made. */
     assert_int_equal(gk_ballast_keep(folder, 65536, (2 << 20) + 65535, &marks, &made, &err), GK_OK);
     assert_false(made);
