@@ -1,6 +1,7 @@
 /* Queue, dispatch, the tick. */
 #include <stdio.h>
 
+#include "core/keys.h"
 #include "daemon/core_internal.h"
 
 bool peer_equal(const struct gk_peer *a, const struct gk_peer *b)
@@ -11,19 +12,15 @@ bool peer_equal(const struct gk_peer *a, const struct gk_peer *b)
 enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8_t roles,
                          const char *what, struct gk_err *err)
 {
-    static const struct {
-        uint8_t bit;
-        const char *name;
-    } names[] = {{GK_ROLE_SUBMIT, "submit"}, {GK_ROLE_WORK, "work"}, {GK_ROLE_ADMIN, "admin"}};
     char needed[32] = "";
     if (peer->roles & roles) {
         return GK_OK;
     }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
-        if (roles & names[i].bit) {
+    for (unsigned role = 1; role < GK_ROLES_ALL; role <<= 1) {
+        if (roles & role) {
             size_t size = strlen(needed);
             (void)snprintf(needed + size, sizeof needed - size, "%s%s", size ? " or " : "",
-                           names[i].name);
+                           gk_role_name((uint8_t)role));
         }
     }
     core->counters.forbidden++;
@@ -170,8 +167,8 @@ bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_mess
     while (core->queue_count > 0) {
         queue_pop(core, &out);
         bool good = true;
-        if (!out.message
-                 .body) { /* fails when out of memory alone: as a full queue, it is dropped */
+        if (!out.message.body) {
+            /* Fails when out of memory alone: as with a full queue, it is dropped. */
             good = gk_json_parse(gk_buf_text(&out.text), out.text.size, "a queued message",
                                  &out.message.body, NULL) == GK_OK;
             gk_buf_fini(&out.text);
