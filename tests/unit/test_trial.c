@@ -531,7 +531,10 @@ static enum gk_status pressed_launch(struct gk_device *dev, struct gk_device_ker
                                      const struct gk_device_launch *launch,
                                      struct gk_device_report *report_out, struct gk_err *err)
 {
-    enum gk_status status = pressed.real->launch(dev, kernel, launch, report_out, err);
+    struct gk_device_launch in_order =
+        *launch; /* the kernel of these tests never waits for others */
+    in_order.pdl = false;
+    enum gk_status status = pressed.real->launch(dev, kernel, &in_order, report_out, err);
     pressed.pdl += launch->pdl;
     if (pressed.streaming) {
         note_place(launch);
