@@ -401,12 +401,6 @@ enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, 
     return gk_link_connect_as(endpoint, NULL, NULL, link_out, err);
 }
 
-enum gk_status gk_link_connect_beside(const char *endpoint, struct gk_link *beside,
-                                      struct gk_link **link_out, struct gk_err *err)
-{
-    return gk_link_connect_as(endpoint, NULL, beside, link_out, err);
-}
-
 void gk_link_destroy(struct gk_link *link)
 {
     if (!link) {

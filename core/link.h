@@ -65,12 +65,9 @@ enum gk_status gk_link_serve(const struct gk_link_server *server, struct gk_link
 /* One ipc endpoint. */
 enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, struct gk_err *err);
 enum gk_status gk_link_connect(const char *endpoint, struct gk_link **link_out, struct gk_err *err);
-/* The same in the context of another link, which must outlive it: a thousand links of a load test
- * share their threads. */
-enum gk_status gk_link_connect_beside(const char *endpoint, struct gk_link *beside,
-                                      struct gk_link **link_out, struct gk_err *err);
 /* key: of the caller, with the daemon's public one in server_key; needed for tcp, not used on ipc
- * (may be NULL there). It stays the caller's. beside: NULL, or as above. */
+ * (may be NULL there). It stays the caller's. beside: NULL, or another link whose context it
+ * shares, and which must outlive it: a thousand links of a load test have one set of threads. */
 enum gk_status gk_link_connect_as(const char *endpoint, const struct gk_key *key,
                                   struct gk_link *beside, struct gk_link **link_out,
                                   struct gk_err *err);

@@ -179,8 +179,6 @@ enum gk_status gk_db_kills(struct gk_db *db, const char *config_id, const char *
  * GK_CONFLICT: other content; GK_DENIED: of another worker; GK_NOT_FOUND: nothing. */
 enum gk_status gk_db_result_look(struct gk_db *db, int64_t token, int64_t pass, int64_t worker,
                                  const struct gk_json *body, struct gk_err *err);
-enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease,
-                                  struct gk_err *err);
 struct gk_db_lease {
     int64_t token, job, task, worker, device, attempt, epoch, granted_ms;
     int64_t trial;          /* 0: of a final round */

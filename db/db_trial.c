@@ -11,8 +11,6 @@ static const char TRIAL_COLUMNS[] = "job task seq batch template template_hash c
                                     "failure message time_ns cost_ns input_set code_id record "
                                     "environment row_hash created_ms leased_ms "
                                     "recorded_ms";
-static const char LEASE_COLUMNS[] =
-    "token kind job task trial worker device attempt epoch started granted_ms device_key";
 
 enum gk_status gk_db_trial_insert(struct gk_db *db, const struct gk_json *trial, int64_t *trial_out,
                                   struct gk_err *err)
@@ -350,11 +348,6 @@ enum gk_status gk_db_result_look(struct gk_db *db, int64_t token, int64_t pass, 
     }
     gk_json_free(row);
     return status;
-}
-
-enum gk_status gk_db_lease_insert(struct gk_db *db, const struct gk_json *lease, struct gk_err *err)
-{
-    return db_insert(db, "leases", LEASE_COLUMNS, lease, NULL, err);
 }
 
 enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease,
