@@ -12,41 +12,8 @@
 #include <cmocka.h>
 
 #include "tests/support/check.h"
+#include "tests/support/fail_alloc.h"
 #include "tests/unit/daemon_rig.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static int64_t calls_left = -1; /* before the one that fails; negative: none fails */
-static bool has_failed;
-
-static bool fails_now(void)
-{
-    if (calls_left < 0) {
-        return false;
-    }
-    has_failed = has_failed || calls_left == 0;
-    return calls_left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(memory, size);
-}
 
 static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
 
