@@ -125,6 +125,7 @@ struct sim {
     bool up, full, power_next;
     uint64_t boot_ns; /* when the daemon's own clock was 0 */
     uint64_t timer_ns, start_ns, full_until_ns, stalled_until_ns, restarts;
+    uint64_t stalled_from_ns; /* the daemon's loop is, or was, held up since then; 0: it was not */
 
     /* the wire */
     struct packet *queue;

@@ -115,6 +115,7 @@ static void daemon_gives_up(struct sim *sim, enum gk_status status, const struct
 void daemon_start(struct sim *sim)
 {
     struct gk_err err = {0};
+    sim->stalled_from_ns = sim->now_ns < sim->stalled_until_ns ? sim->now_ns : 0;
     if (sim->now_ns >= sim->full_until_ns) {
         disk_make_room();
     }
@@ -281,8 +282,19 @@ static void leave_full(struct sim *sim)
     }
 }
 
+/* As the daemon's shell does: time in which its loop was held up counts as a second at most. */
+static void leave_stall(struct sim *sim)
+{
+    uint64_t away = sim->now_ns - sim->stalled_from_ns;
+    if (sim->stalled_from_ns > 0 && away > SECOND_NS) {
+        sim->boot_ns += away - SECOND_NS;
+    }
+    sim->stalled_from_ns = 0;
+}
+
 void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
 {
+    leave_stall(sim);
     if (sim->full && sim->now_ns >= sim->full_until_ns) {
         leave_full(sim);
     }

@@ -284,6 +284,9 @@ static void daemon_trouble(struct sim *sim)
         sim->faults++;
     }
     if (sim_chance(sim, rates->stall)) {
+        if (sim->now_ns >= sim->stalled_until_ns && sim->up) {
+            sim->stalled_from_ns = sim->now_ns;
+        }
         sim->stalled_until_ns = sim->now_ns + SECOND_NS + sim_below(sim, 60 * SECOND_NS);
         sim->faults++;
     }
