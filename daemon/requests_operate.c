@@ -199,6 +199,11 @@ static bool add_state(struct gk_core *core, struct gk_json *row)
                        worker);
     }
     uint32_t leases = leases_of(core, worker);
+    if (ok && !session && strcmp(gk_json_get_string(row, "state", ""), "connected") == 0) {
+        /* It was when the daemon before this one ended, and has not come back: whoever believes
+         * that it serves its devices waits for ever. */
+        ok = gk_json_set_string(row, "state", "lost");
+    }
     if (ok && session && (drains || session->quiet)) {
         ok = gk_json_set_string(row, "state",
                                 !drains       ? "quiet"

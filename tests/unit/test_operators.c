@@ -501,6 +501,10 @@ static void a_worker_drains(void **state)
     assert_string_equal(worker_state(&rig, 1), "connected");
     (void)rig_submit(&rig, "b", "emu-sm_80", 14, TWO);
     assert_true(first->granted > 2);
+    rig_restart(&rig); /* who has not come back to the new daemon is not there */
+    assert_string_equal(worker_state(&rig, 1), "lost");
+    rig_hello(&rig, first);
+    assert_string_equal(worker_state(&rig, 1), "connected");
     assert_string_equal(ask(&rig, "workers", "{\"action\":\"drain\",\"worker\":9}"), "NOT_FOUND");
     assert_whole(&rig, NULL);
     rig_close(&rig);
