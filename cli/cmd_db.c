@@ -205,17 +205,18 @@ static enum gk_status restore(struct gk_cli *cli, const char *backup, struct gk_
                        "(--state DIR)",
                        cli->state_dir);
     }
+    enum gk_status status = gk_backup_check(backup, err); /* before any folder is made */
+    if (status != GK_OK) {
+        return status;
+    }
     char *store = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_STORE),
          *epoch = gk_asprintf("%s/%s", cli->state_dir, GK_STATE_EPOCH), *was = NULL;
-    enum gk_status status = store && epoch ? gk_state_dir_make(cli->state_dir, err)
-                                           : gk_fail(err, GK_NOMEM, "out of memory");
+    status = store && epoch ? gk_state_dir_make(cli->state_dir, err)
+                            : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK && lstat(store, &info) == 0) {
         status = gk_fail(err, GK_EXISTS,
                          "'%s' exists; restore into a state folder without a store (--state DIR)",
                          store);
-    }
-    if (status == GK_OK) {
-        status = gk_backup_check(backup, err);
     }
     if (status == GK_OK) {
         status = mark_restored(epoch, &was, err);

@@ -39,9 +39,9 @@ run "$TMP/five" "${command[@]}"
 grep -q '^job 1: gemm, done; 2 problems' "$TMP/out" || bad "the begun job did not go on: $(cat "$TMP/out")"
 # A copy of the store's file is no backup: its log is not in it.
 cp "$TMP/one/gktune.db" "$TMP/copy.db"
-"$BIN/gktune" db restore "$TMP/copy.db" --state "$TMP/seven" >"$TMP/out" 2>"$TMP/err" && bad "a copy of a store was restored"
+"$BIN/gktune" db restore "$TMP/copy.db" --state "$TMP/eight" >"$TMP/out" 2>"$TMP/err" && bad "a copy of a store was restored"
 grep -q 'gktune db backup' "$TMP/err" || bad "no advice for a copy of a store: $(cat "$TMP/err")"
-[ -e "$TMP/seven/gktune.db" ] && bad "a copy of a store was left behind"
+[ -e "$TMP/eight" ] && bad "a refused copy made a folder"
 # What is damaged is not restored.
 python3 - "$TMP/small.db" "$TMP/bad.db" <<'PY'
 import sys
