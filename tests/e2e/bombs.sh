@@ -26,7 +26,8 @@ for i in 1 2 3 4 5 6 7 8 9; do double+="#define D$i(x) D$((i - 1))(x) D$((i - 1)
 "; done
 bomb memory "$double
 __device__ int bomb[] = { D9(1,) };" "compile_memory compile_timeout compile_crash compile_error"
-bomb time 'template <int A, int B> struct T { static const int v = T<A - 1, 2 * B>::v + T<A - 1, 2 * B + 1>::v; };
+# The compiler's time limit once more: test_sandbox/template_bomb is the one that CI runs.
+[ "${GKTUNE_TEST_ALL:-}" = 1 ] && bomb time 'template <int A, int B> struct T { static const int v = T<A - 1, 2 * B>::v + T<A - 1, 2 * B + 1>::v; };
 template <int B> struct T<0, B> { static const int v = 1; };
 __device__ int bomb = T<22, 0>::v;' "compile_memory compile_timeout compile_crash compile_error"
 flood=''
