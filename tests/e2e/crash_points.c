@@ -334,7 +334,8 @@ static int64_t submit(struct bench *bench, const char *id, int64_t trials)
             put_files(bench);
         } else if (is_status(reply, "OK")) {
             job = gk_json_get_int(reply, "job", 0);
-        } else if (!is_status(reply, "LIMIT") && !is_status(reply, "INPUT")) {
+        } else if (!is_status(reply, "FULL") && !is_status(reply, "LIMIT") &&
+                   !is_status(reply, "INPUT")) { /* refused for now: asked again */
             lose(bench, "submit: %s", gk_json_get_string(reply, "text", ""));
         }
         gk_json_free(reply);
