@@ -19,6 +19,17 @@ void gk_base64_encode(const void *bytes, size_t size, struct gk_buf *out)
     }
 }
 
+/* libsodium 1.0.18 takes some bytes of 0x80 and more for characters of the alphabet (0xe4 for '/',
+ * found by fuzz_blob). */
+static bool is_ascii(const char *text, size_t size)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < size; i++) {
+        all |= (unsigned char)text[i];
+    }
+    return all < 0x80;
+}
+
 enum gk_status gk_base64_decode(const char *text, size_t size, struct gk_buf *out,
                                 struct gk_err *err)
 {
@@ -30,7 +41,8 @@ enum gk_status gk_base64_decode(const char *text, size_t size, struct gk_buf *ou
     for (size_t at = 0; at < size; at += PIECE_TEXT) {
         size_t piece = size - at < PIECE_TEXT ? size - at : PIECE_TEXT, count = 0;
         const char *end = NULL;
-        if (sodium_base642bin(bytes, sizeof bytes, text + at, piece, NULL, &count, &end,
+        if (!is_ascii(text + at, piece) ||
+            sodium_base642bin(bytes, sizeof bytes, text + at, piece, NULL, &count, &end,
                               sodium_base64_VARIANT_ORIGINAL) != 0 ||
             end != text + at + piece || (at + piece < size && count != PIECE_BYTES)) {
             if (out->data) {

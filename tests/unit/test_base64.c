@@ -52,8 +52,17 @@ static void round_trips(void **state)
 
 static void malformed(void **state)
 {
-    static const char *const texts[] = {
-        "Zg", "Zg=", "Z===", "Zh==", "Zm9=", "Zm9*", "Zm =", "=m9v", "Zg==Zg=="};
+    static const char *const texts[] = {"aGVsbG8g\xe4"
+                                        "29ybGQ=",
+                                        "Zg",
+                                        "Zg=",
+                                        "Z===",
+                                        "Zh==",
+                                        "Zm9=",
+                                        "Zm9*",
+                                        "Zm =",
+                                        "=m9v",
+                                        "Zg==Zg=="};
     (void)state;
     for (size_t i = 0; i < GK_ARRAY_COUNT(texts); i++) {
         struct gk_err err;
