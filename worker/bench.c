@@ -10,10 +10,8 @@
 #define QUICK_DEATHS_MAX                                                                           \
     5 /* starts in a row without one answer: the machine is broken, not the configs */
 
-#define STUCK "its executor was killed and has not ended: it holds the device"
-
 static void restart(struct bench *bench);
-static void fence(struct bench *bench, const char *cause);
+static void fence(struct bench *bench);
 
 static struct gk_hash kill_key(const char *config_id)
 {
@@ -127,22 +125,24 @@ static void executor_frame(void *context, const struct gk_json *json)
 
 /* The device is broken, not what runs on it: the daemon writes that down and gives its leases to
  * others, and the other devices go on. Without any left there is nothing to do here. */
-static void fence(struct bench *bench, const char *cause)
+static void fence(struct bench *bench)
 {
     struct worker *worker = bench->worker;
     bool any = false;
     bench->fenced = true;
     bench->testing = false;
     bench->lease = NULL; /* the daemon takes it back */
-    session_device(worker, bench->index, "fenced", cause);
+    session_device(worker, bench->index, "fenced",
+                   "its executor could not open the device five times in a row");
     for (uint32_t i = 0; i < worker->bench_count; i++) {
         any = any || !worker->benches[i].fenced;
     }
     if (!any) {
-        worker_end(worker, GK_INTERNAL, cause);
+        worker_end(worker, GK_INTERNAL, "the executor cannot open its device");
         return;
     }
-    worker_log(worker, GK_WORKER_DEVICE, "device %s is fenced: %s", bench->props.device, cause);
+    worker_log(worker, GK_WORKER_DEVICE, "device %s is fenced: its executor cannot open it",
+               bench->props.device);
     session_credit(worker);
 }
 
@@ -157,12 +157,7 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     bench->process = NULL;
     bench->ready = false;
     if (!was_ready && ++bench->quick_deaths >= QUICK_DEATHS_MAX) {
-        fence(bench, "its executor could not open the device five times in a row");
-        return;
-    }
-    bool stuck = exit_status == GK_PROCESS_STUCK;
-    if (stuck && (!lease || !was_ready)) {
-        fence(bench, STUCK);
+        fence(bench);
         return;
     }
     if (!was_ready && !lease && bench->testing) {
@@ -181,23 +176,18 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     const struct unit *unit = &lease->units[index];
     uint32_t kills = kills_add(worker, unit->config_id);
     if (late) {
-        record = record_json(
-            GK_STAGE_RUN, GK_FAILURE_TIMEOUT, "did not end within run_s = %lld s and was killed%s",
-            (long long)lease->run_s, stuck ? "; its executor has not ended of it" : "");
+        record = record_json(GK_STAGE_RUN, GK_FAILURE_TIMEOUT,
+                             "did not end within run_s = %lld s and was killed",
+                             (long long)lease->run_s);
     } else {
         record = record_json(
             GK_STAGE_RUN, GK_FAILURE_CRASH,
             "the executor died (signal %d, exit status %lld) while running it, %u. time",
             signal_number, (long long)exit_status, kills);
     }
-    bench->fenced = bench->fenced || stuck; /* before anything else is handed to the device */
     lease_recorded(worker, lease, index, record);
     gk_json_free(record);
-    if (stuck) {
-        fence(bench, STUCK);
-    } else {
-        bench_advance(bench);
-    }
+    bench_advance(bench);
 }
 
 static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
@@ -213,7 +203,7 @@ static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
                     (char *)(uintptr_t)worker->options->spool,
                     NULL};
     bench->ready = false;
-    struct gk_process_events events = {executor_frame, executor_ended, bench, 0};
+    struct gk_process_events events = {executor_frame, executor_ended, bench};
     return gk_process_start(&worker->loop, argv, NULL, &events, &bench->process, err);
 }
 
