@@ -165,20 +165,25 @@ static enum gk_status collect(struct gk_db *db, sqlite3_stmt *statement, struct 
     return GK_OK;
 }
 
+/* A statement with its values bound, after what the transaction holds back was written. */
+static enum gk_status ready(struct gk_db *db, const char *sql, const char *format, va_list ap,
+                            sqlite3_stmt **statement_out, struct gk_err *err)
+{
+    enum gk_status status = db_flush(db, err);
+    if (status == GK_OK) {
+        status = db_prepare(db, sql, statement_out, err);
+    }
+    return status == GK_OK ? bind_list(db, *statement_out, format, ap, err) : status;
+}
+
 enum gk_status db_rows(struct gk_db *db, struct gk_err *err, struct gk_json **rows_out,
                        const char *sql, const char *format, ...)
 {
-    sqlite3_stmt *statement;
-    enum gk_status status = db_flush(db, err);
-    if (status == GK_OK) {
-        status = db_prepare(db, sql, &statement, err);
-    }
-    if (status == GK_OK) {
-        va_list ap;
-        va_start(ap, format);
-        status = bind_list(db, statement, format, ap, err);
-        va_end(ap);
-    }
+    sqlite3_stmt *statement = NULL;
+    va_list ap;
+    va_start(ap, format);
+    enum gk_status status = ready(db, sql, format, ap, &statement, err);
+    va_end(ap);
     return status == GK_OK ? collect(db, statement, rows_out, err) : status;
 }
 
@@ -207,34 +212,22 @@ static enum gk_status first(struct gk_db *db, sqlite3_stmt *statement, struct gk
 enum gk_status db_row(struct gk_db *db, struct gk_err *err, struct gk_json **row_out,
                       const char *sql, const char *format, ...)
 {
-    sqlite3_stmt *statement;
-    enum gk_status status = db_flush(db, err);
-    if (status == GK_OK) {
-        status = db_prepare(db, sql, &statement, err);
-    }
-    if (status == GK_OK) {
-        va_list ap;
-        va_start(ap, format);
-        status = bind_list(db, statement, format, ap, err);
-        va_end(ap);
-    }
+    sqlite3_stmt *statement = NULL;
+    va_list ap;
+    va_start(ap, format);
+    enum gk_status status = ready(db, sql, format, ap, &statement, err);
+    va_end(ap);
     return status == GK_OK ? first(db, statement, row_out, NULL, err) : status;
 }
 
 enum gk_status db_int(struct gk_db *db, struct gk_err *err, int64_t *value_out, const char *sql,
                       const char *format, ...)
 {
-    sqlite3_stmt *statement;
-    enum gk_status status = db_flush(db, err);
-    if (status == GK_OK) {
-        status = db_prepare(db, sql, &statement, err);
-    }
-    if (status == GK_OK) {
-        va_list ap;
-        va_start(ap, format);
-        status = bind_list(db, statement, format, ap, err);
-        va_end(ap);
-    }
+    sqlite3_stmt *statement = NULL;
+    va_list ap;
+    va_start(ap, format);
+    enum gk_status status = ready(db, sql, format, ap, &statement, err);
+    va_end(ap);
     return status == GK_OK ? first(db, statement, NULL, value_out, err) : status;
 }
 
@@ -364,8 +357,7 @@ struct gk_json *db_page_of(struct gk_json *rows, const char *name, const char *k
         ok = gk_json_push(kept, gk_json_copy(gk_json_at(rows, i)));
     }
     if (ok && count > most) {
-        ok = gk_json_set_int(page, "next",
-                             gk_json_get_int(gk_json_at(rows, most - 1), key, 0));
+        ok = gk_json_set_int(page, "next", gk_json_get_int(gk_json_at(rows, most - 1), key, 0));
     }
     ok = gk_json_set(page, name, kept) && ok;
     gk_json_free(rows);

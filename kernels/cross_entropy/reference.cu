@@ -4,14 +4,6 @@
 
 #include <gk/plain.cuh>
 
-#if GK_DTYPE_BF16
-typedef Bf16 Element;
-#elif GK_DTYPE_F16
-typedef F16 Element;
-#else
-typedef float Element;
-#endif
-
 constexpr int kThreads = 256;
 
 // The natural logarithm of x >= 1: x = 2^n m, 2 atanh((m - 1) / (m + 1)) for 1 <= m < 2.

@@ -45,11 +45,8 @@ using RowPiece = Piece<Config::T, Config::kPieceBytes>;
 constexpr u32 kCount = RowPiece::kCount;
 constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces of one thread
 
-// Weight and bias for the same columns come in accesses that are no wider than those of x: their
-// addresses are aligned no better.
-constexpr u32 kWeightBytes = sizeof(Config::Weight);
-using WeightPiece =
-    Piece<Config::Weight, max_of(kWeightBytes, min_of(kCount * kWeightBytes, Config::kPieceBytes))>;
+// Of weight and bias.
+using WeightPiece = PieceBeside<Config::Weight, kCount, Config::kPieceBytes>;
 constexpr u32 kWeightCount = WeightPiece::kCount;
 
 struct Dropout {

@@ -5,22 +5,6 @@
 
 #include <gk/plain.cuh>
 
-#if GK_DTYPE_BF16
-typedef Bf16 Element;
-#elif GK_DTYPE_F16
-typedef F16 Element;
-#else
-typedef float Element;
-#endif
-
-#if GK_DTYPE_WEIGHT_BF16
-typedef Bf16 Weight;
-#elif GK_DTYPE_WEIGHT_F16
-typedef F16 Weight;
-#else
-typedef float Weight;
-#endif
-
 constexpr int kThreads = 256;
 
 extern "C" __global__ void gk_rmsnorm_reference(const Element *x, const Element *residual,

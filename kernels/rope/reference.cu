@@ -2,14 +2,6 @@
 
 #include <gk/plain.cuh>
 
-#if GK_DTYPE_BF16
-typedef Bf16 Element;
-#elif GK_DTYPE_F16
-typedef F16 Element;
-#else
-typedef float Element;
-#endif
-
 // The column of one head: value and the sizes of what was added.
 FUNCTION void column(const Element *x, const float *row, i64 c, i64 rotary_dim, double *pair)
 {

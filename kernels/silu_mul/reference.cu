@@ -4,14 +4,6 @@
 
 #include <gk/plain.cuh>
 
-#if GK_DTYPE_BF16
-typedef Bf16 Element;
-#elif GK_DTYPE_F16
-typedef F16 Element;
-#else
-typedef float Element;
-#endif
-
 extern "C" __global__ void gk_silu_mul_reference(const Element *packed, const Element *gate,
                                                  const Element *up, double *out, i64 rows, i64 cols,
                                                  i64 ld)

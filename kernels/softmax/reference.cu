@@ -3,14 +3,6 @@
 
 #include <gk/plain.cuh>
 
-#if GK_DTYPE_BF16
-typedef Bf16 Element;
-#elif GK_DTYPE_F16
-typedef F16 Element;
-#else
-typedef float Element;
-#endif
-
 constexpr int kThreads = 256;
 
 extern "C" __global__ void gk_softmax_reference(const Element *x, double *y, i64 cols, i64 ld,

@@ -34,11 +34,7 @@ using RowPiece = Piece<Config::T, Config::kPieceBytes>;
 constexpr u32 kCount = RowPiece::kCount;
 constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces of one thread
 
-// y's piece for the same columns, in accesses no wider than those of x: its rows are aligned no
-// better.
-constexpr u32 kOutBytes = sizeof(Config::Out);
-using OutPiece =
-    Piece<Config::Out, max_of(kOutBytes, min_of(kCount * kOutBytes, Config::kPieceBytes))>;
+using OutPiece = PieceBeside<Config::Out, kCount, Config::kPieceBytes>;
 
 struct Row {
     const Config::T *x;

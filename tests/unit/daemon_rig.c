@@ -101,6 +101,19 @@ void rig_open(struct rig *rig, const char *store, const char *kernels)
     rig_start_core(rig);
 }
 
+void rig_write(const struct rig *rig, const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < gk_json_count(rig->written); i++) {
+        char *text = gk_json_text(gk_json_at(rig->written, i));
+        assert_non_null(text);
+        assert_true(fprintf(file, "%s\n", text) > 0);
+        free(text);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
 void rig_close(struct rig *rig)
 {
     gk_core_destroy(rig->core);

@@ -64,6 +64,8 @@ struct rig {
 /* `kernels` is relative to the source folder: "kernels", "tests/data/kernels/toy". */
 void rig_open(struct rig *rig, const char *store, const char *kernels);
 void rig_close(struct rig *rig);
+/* Every message so far, one a line, for schemas/message.schema.json. */
+void rig_write(const struct rig *rig, const char *path);
 void rig_start_core(struct rig *rig);
 /* As kill -9 and a new start: what was not committed is gone. Workers keep what they hold. */
 void rig_restart(struct rig *rig);

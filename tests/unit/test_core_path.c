@@ -512,15 +512,7 @@ static void test_messages_for_schema(void **state)
     for (size_t i = 0; i < GK_ARRAY_COUNT(verbs); i++) {
         assert_string_equal(job_verb(&rig, verbs[i], job), "OK");
     }
-    FILE *file = fopen("test_core_path.jsonl", "w");
-    assert_non_null(file);
-    for (size_t i = 0; i < gk_json_count(rig.written); i++) {
-        char *text = gk_json_text(gk_json_at(rig.written, i));
-        assert_non_null(text);
-        assert_true(fprintf(file, "%s\n", text) > 0);
-        free(text);
-    }
-    assert_int_equal(fclose(file), 0);
+    rig_write(&rig, "test_core_path.jsonl");
     rig_close(&rig);
 }
 

@@ -860,15 +860,7 @@ static void messages_for_schema(void **state)
     OK(&rig, "audit", "{\"cursor\":0}");
     OK(&rig, "audit", "{\"verify\":true}");
     OK(&rig, "db", "{\"action\":\"prune\",\"days\":3,\"dry_run\":true,\"reason\":\"r\"}");
-    FILE *file = fopen("test_operators.jsonl", "w");
-    assert_non_null(file);
-    for (size_t i = 0; i < gk_json_count(rig.written); i++) {
-        char *text = gk_json_text(gk_json_at(rig.written, i));
-        assert_non_null(text);
-        assert_true(fprintf(file, "%s\n", text) > 0);
-        free(text);
-    }
-    assert_int_equal(fclose(file), 0);
+    rig_write(&rig, "test_operators.jsonl");
     rig_close(&rig);
 }
 

@@ -42,6 +42,23 @@ FUNCTION double number(F16 x)
     return x.bits & 0x8000 ? -magnitude : magnitude;
 }
 
+// The types of the fields dtype and, where an op has it, dtype_weight.
+#if GK_DTYPE_BF16
+typedef Bf16 Element;
+#elif GK_DTYPE_F16
+typedef F16 Element;
+#else
+typedef float Element;
+#endif
+
+#if GK_DTYPE_WEIGHT_BF16
+typedef Bf16 Weight;
+#elif GK_DTYPE_WEIGHT_F16
+typedef F16 Weight;
+#elif GK_DTYPE_WEIGHT_F32
+typedef float Weight;
+#endif
+
 // Significant binary digits of a type, and the exponent of its smallest step.
 template <typename T> struct Digits;
 template <> struct Digits<Bf16> {

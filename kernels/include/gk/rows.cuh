@@ -198,6 +198,11 @@ template <typename T, u32 kBytes> struct Piece {
     }
 };
 
+// kCount elements of another matrix or row for the same columns, in accesses of at most kMost
+// bytes: its addresses are aligned no better than those of the first.
+template <typename T, u32 kCount, u32 kMost>
+using PieceBeside = Piece<T, max_of<u32>(sizeof(T), min_of<u32>(kCount * sizeof(T), kMost))>;
+
 // Over groups of kGroup neighbouring threads of a block of kThreads; every thread gets its group's
 // result. Where a group is more than a warp the whole block must call it, in step. `scratch` holds
 // one value a warp; a caller that reduces again hands in another one, so that no barrier is needed
