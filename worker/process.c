@@ -153,7 +153,11 @@ enum gk_status gk_process_start(uv_loop_t *loop, char *const *argv, char *const 
 static void on_written(uv_write_t *request, int status)
 {
     struct sending *sending = (struct sending *)request;
-    (void)status; /* a child that no longer reads has ended, and its exit event says so */
+    if (status < 0 && status != UV_ECANCELED) {
+        /* Most often the child has ended, and its exit event is on its way. One that lives would
+         * wait for ever for a request that its owner believes sent. */
+        gk_process_kill(request->handle->data);
+    }
     free(sending->bytes);
     free(sending);
 }
