@@ -22,7 +22,8 @@
 #define FRAME_MAX             255
 #define TURN_MS               200 /* how often the number of descriptors is looked at */
 #define CROWDED_TURN_MS       20
-#define DESCRIPTORS_KEPT      32   /* for the store, files and the local socket */
+#define DESCRIPTORS_KEPT      32                     /* for the store, files and the local socket */
+#define DESCRIPTORS_RESUME    (3 * DESCRIPTORS_KEPT) /* or holding them again would stop it anew */
 #define DESCRIPTORS_LOOKED    1024 /* for the one that libzmq waits with: it was opened early */
 
 struct listener {
@@ -43,6 +44,8 @@ struct gk_zap {
     struct gk_link_refusals refusals;
     struct listener listeners[GK_LINK_ENDPOINTS_MAX];
     uint32_t listener_count;
+    int kept[DESCRIPTORS_KEPT]; /* held open, to be given back where a burst took all others */
+    uint32_t kept_count;
 };
 
 /* ------------------------------------------------------------------ the list */
@@ -300,9 +303,30 @@ static void set_accepting(struct listener *listener, bool accepts)
     }
 }
 
+/* A burst between two looks takes every descriptor that is free. So some are held, and given back
+ * when accepting stops: then they are the process's own. */
+static void hold_descriptors(struct gk_zap *zap)
+{
+    while (zap->kept_count < DESCRIPTORS_KEPT) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fd < 0) {
+            break; /* fewer are held; tried again at the next look */
+        }
+        zap->kept[zap->kept_count++] = fd;
+    }
+}
+
+static void give_descriptors(struct gk_zap *zap)
+{
+    while (zap->kept_count > 0) {
+        (void)close(zap->kept[--zap->kept_count]); /* was never used */
+    }
+}
+
 /* Under the mutex. Returns how soon to look again. */
 static int tend_listeners(struct gk_zap *zap)
 {
+    bool any_paused = false;
     if (zap->listener_count == 0) {
         return TURN_MS;
     }
@@ -318,11 +342,17 @@ static int tend_listeners(struct gk_zap *zap)
             (void)snprintf(text, sizeof text,
                            "%llu file descriptors are left: no new connections until there are %d "
                            "(raise LimitNOFILE)",
-                           (unsigned long long)left, 2 * DESCRIPTORS_KEPT);
+                           (unsigned long long)left, DESCRIPTORS_RESUME);
             note(zap, GK_REFUSED_CROWDED, text);
-        } else if (listener->paused && left >= 2 * DESCRIPTORS_KEPT) {
+        } else if (listener->paused && left >= DESCRIPTORS_RESUME) {
             set_accepting(listener, true);
         }
+        any_paused |= listener->paused;
+    }
+    if (any_paused) {
+        give_descriptors(zap);
+    } else {
+        hold_descriptors(zap);
     }
     return left < 8 * DESCRIPTORS_KEPT ? CROWDED_TURN_MS : TURN_MS;
 }
@@ -445,6 +475,7 @@ void gk_zap_destroy(struct gk_zap *zap)
             (void)zmq_close(sockets[i]); /* fails only for what is no socket */
         }
     }
+    give_descriptors(zap);
     gk_key_list_fini(&zap->list);
     free(zap->sorted);
     (void)pthread_mutex_destroy(&zap->mutex); /* nobody holds it */

@@ -12,7 +12,8 @@
  * queue. At the limit libzmq would try to accept them for ever, with a full core (measured), and
  * the store could open no file. It has no call for that, and unbinding would cut all sessions, so
  * the listening descriptor is masked in libzmq's epoll set; where that cannot be found, nothing is
- * done.
+ * done. A burst may take all of them before it is noticed, so some are held open and given back
+ * then.
  */
 #ifndef GK_CORE_ZAP_H
 #define GK_CORE_ZAP_H

@@ -69,6 +69,8 @@ eventually 30 logged 'event=worker_came' 4 || bad "the worker did not come back:
 timeout 120 "$BIN/gktune" watch 1 >out 2>&1 || bad "the job did not end well: $(tail -n 3 out)"
 total=$((32 * 40))
 [ "$(recorded)" = $total ] || bad "$(recorded) of $total trials were recorded"
+page_is_new() { [ "$(metric 'gktune_jobs_ended_total{state="done"}')" = 1 ]; } # the page is made anew once a second
+eventually 5 page_is_new || bad "the metrics do not know that the job ended"
 granted=$(metric gktune_leases_granted_total)
 # A lease that was on its way when the link went down never arrived; it is given again, and it did not run.
 never=$(grep -c 'event=lease_lost .*came back without it' daemon.log)
