@@ -23,13 +23,25 @@
 #define GK_WIRE_VERSION     1 /* what this build speaks */
 #define GK_WIRE_VERSION_MIN 1 /* the oldest it understands */
 
+/* What daemon and worker must agree on. The daemon leaves a lease alone for GK_GRACE_MS while its
+ * worker is away, and all leases after a start. A worker that lives must be back within it, or what
+ * it runs is run again: its longest way back is a connection that hears nothing for
+ * GK_HEARTBEAT_MS * GK_LIVENESS, one wait of at most GK_RECONNECT_MAX_MS, and the HELLO. */
+#define GK_HEARTBEAT_MS     2000
+#define GK_LIVENESS         3
+#define GK_GRACE_MS         15000
+#define GK_RECONNECT_MAX_MS 8000
+_Static_assert(GK_HEARTBEAT_MS *GK_LIVENESS + GK_RECONNECT_MAX_MS < GK_GRACE_MS,
+               "a worker that lives comes back before its leases are given to others");
+
 /* W worker, D daemon, C client. Numbers travel: append, never renumber. */
 #define GK_MESSAGE_MAP(X)                                                                          \
     X(HELLO, 1)                                                                                    \
     X(WELCOME, 2)                                                                                  \
-    X(REJECT, 3) X(READY, 4) X(LEASE, 5) X(STARTED, 6) X(RESULT, 7) X(ACK, 8) X(RELEASE, 9)        \
-        X(CANCEL, 10) X(PING, 11) X(PONG, 12) X(BLOB_GET, 13) X(BLOB, 14) X(DEVICE_EVENT, 15)      \
-            X(BYE, 16) X(REQUEST, 32) X(REPLY, 33) X(EVENT, 34) X(ERROR, 35)
+    X(REJECT, 3)                                                                                   \
+    X(READY, 4) X(LEASE, 5) X(STARTED, 6) X(RESULT, 7) X(ACK, 8) X(RELEASE, 9) X(CANCEL, 10)       \
+        X(PING, 11) X(PONG, 12) X(BLOB_GET, 13) X(BLOB, 14) X(DEVICE_EVENT, 15) X(BYE, 16)         \
+            X(REQUEST, 32) X(REPLY, 33) X(EVENT, 34) X(ERROR, 35)
 
 enum gk_message_type {
 #define GK_MESSAGE_ENUM(name, number) GK_MSG_##name = number,

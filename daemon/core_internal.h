@@ -21,16 +21,17 @@
 #include "search/strategy.h"
 
 #define SECOND_NS    UINT64_C(1000000000)
-#define HEARTBEAT_MS 2000
-#define LIVENESS     3
+#define HEARTBEAT_MS GK_HEARTBEAT_MS
+#define LIVENESS     GK_LIVENESS
 /* UUIDs have 40 bytes; a device without one is WORKER/DEVICE */
 #define DEVICE_KEY_SIZE 96
 #define CAUSE_SIZE      256
 #define BACKLOG_NS      (5 * SECOND_NS) /* nobody expires for so long while messages wait unread */
 /* Failures of the infrastructure, one after another, that fence a device. */
 #define INFRA_IN_ROW 5
-/* For leases whose worker is away, and for all of them after a start. */
-#define GRACE_NS       (15 * SECOND_NS)
+/* For leases whose worker is away, and for all of them after a start; longer than the longest way
+ * back of a worker that lives. */
+#define GRACE_NS       (GK_GRACE_MS * UINT64_C(1000000))
 #define ATTEMPTS_MAX   3
 #define KILLS_MAX      2 /* executors that a config may kill before it is quarantined */
 #define BATCH_MODELLED 8 /* asks at a time where runs must not depend on timing */

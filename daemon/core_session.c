@@ -220,12 +220,51 @@ enum gk_status sessions_end_of(struct gk_core *core, const struct gk_peer *peer,
 
 /* ------------------------------------------------------------------ who it is */
 
+/* Longer than whoever is in the way can be silent without being given up. */
+#define SILENT_RETRY_MS (HEARTBEAT_MS * (LIVENESS + 1))
+
 /* A single key is one host's. Where it is from is what the connection says; what host and boot it
  * claims tells two of them behind one address apart. */
 static bool is_elsewhere(const struct session *a, const struct session *b)
 {
     return strcmp(a->peer.host, b->peer.host) != 0 || strcmp(a->host, b->host) != 0 ||
            strcmp(a->boot, b->boot) != 0;
+}
+
+/* A GPU has one worker at a time: two would time each other's kernels, and the store would believe
+ * both. The lock beside the device (worker/cuda/gpu_lock.h) ends at the border of a network
+ * namespace; this does not. `worker` is the one that asks, 0 when it is new: only its spool makes
+ * it the same one coming back. Boot id and pid do not: two containers of a host may both be pid 7.
+ * So one that lost its spool waits until its former session has been silent for too long. */
+static const struct session *holder_of(const struct gk_core *core, int64_t worker, const char *uuid)
+{
+    for (uint32_t i = 0; uuid[0] && i < core->session_count; i++) {
+        const struct session *other = core->sessions[i];
+        for (uint32_t d = 0; other->worker != worker && d < other->device_count; d++) {
+            if (strcmp(other->devices[d].props.uuid, uuid) == 0) {
+                return other;
+            }
+        }
+    }
+    return NULL;
+}
+
+static enum gk_status check_gpus(const struct gk_core *core, const struct session *session,
+                                 int64_t worker, int64_t *retry_ms, struct gk_err *err)
+{
+    for (uint32_t d = 0; d < session->device_count; d++) {
+        const char *uuid = session->devices[d].props.uuid;
+        const struct session *other = holder_of(core, worker, uuid);
+        if (other) {
+            *retry_ms = SILENT_RETRY_MS;
+            return gk_fail(err, GK_DENIED,
+                           "device %s (%s) is worker %" PRId64
+                           "'s on host '%s', which lives: a GPU has one worker at a time. End "
+                           "one of the two",
+                           session->devices[d].props.device, uuid, other->worker, other->host);
+        }
+    }
+    return GK_OK;
 }
 
 /* Whether this worker may have a session now. A spool belongs to the key that first came with it:
@@ -253,14 +292,14 @@ static enum gk_status admit(struct gk_core *core, const struct session *session,
         bool itself = other->worker == worker && strcmp(other->host, session->host) == 0 &&
                       strcmp(other->boot, session->boot) == 0; /* with another address now */
         if (!itself && strcmp(other->peer.key, peer->key) == 0 && is_elsewhere(other, session)) {
-            *retry_ms = HEARTBEAT_MS * (LIVENESS + 1);
+            *retry_ms = SILENT_RETRY_MS;
             return gk_fail(err, GK_DENIED,
                            "key '%s' is in use on host %s (%s): a single key is one host's. Give "
                            "each host a key, or make one with --pool",
                            peer->key, other->host, other->peer.host);
         }
     }
-    return GK_OK;
+    return check_gpus(core, session, worker, retry_ms, err);
 }
 
 /* GK_OK: `session` is filled. Anything else is the worker's mistake. */

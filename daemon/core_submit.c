@@ -38,11 +38,6 @@ static enum gk_status read_night(const struct gk_core *core, struct submit *s, s
 static enum gk_status read_limits(struct submit *s, struct gk_err *err)
 {
     const struct gk_json *budget = gk_json_get(s->body, "budget");
-    enum gk_status status =
-        gk_json_need_string(s->body, "submit_id", 128, &s->submit_id, "submit", err);
-    if (status != GK_OK) {
-        return status;
-    }
     s->what = gk_json_get_string(s->body, "what", "");
     s->strategy = gk_json_get_string(s->body, "strategy", gk_strategy_at(0)->name);
     s->policy = gk_json_get_string(s->body, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH));
@@ -53,7 +48,7 @@ static enum gk_status read_limits(struct submit *s, struct gk_err *err)
         for (uint32_t i = 0; gk_strategy_at(i); i++) {
             gk_buf_printf(&names, "%s%s", i ? ", " : "", gk_strategy_at(i)->name);
         }
-        status =
+        enum gk_status status =
             gk_fail(err, GK_INPUT, "strategy '%s': there are %s", s->strategy, gk_buf_text(&names));
         gk_buf_fini(&names);
         return status;
@@ -317,6 +312,23 @@ static void make_key(struct submit *s)
     gk_hash_hex(&key, s->spec_key);
 }
 
+static bool hash_of(const struct submit *s, char hex_out[GK_HASH_TEXT_SIZE])
+{
+    const char *const parts[] = {s->key, s->suite, s->slot, s->night};
+    char *text = gk_json_text(s->body);
+    struct gk_hasher hasher;
+    gk_hasher_init(&hasher);
+    gk_hasher_text(&hasher, text ? text : "");
+    for (size_t i = 0; i < GK_ARRAY_COUNT(parts); i++) {
+        gk_hasher_text(&hasher, parts[i] ? parts[i] : "");
+    }
+    struct gk_hash hash = gk_hasher_final(&hasher);
+    gk_hash_hex(&hash, hex_out);
+    bool ok = text != NULL;
+    free(text);
+    return ok;
+}
+
 /* {op: {template: hash}} of the bundle: later tells which picks are stale. */
 static struct gk_json *template_hashes(const struct gk_catalog *catalog)
 {
@@ -373,6 +385,9 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
     if (status == GK_OK) {
         status = ok ? gk_db_job_insert(core->db, row, job_out, err)
                     : gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (status == GK_OK) {
+        status = gk_db_submit_put(core->db, s->submit_id, *job_out, s->hash, err);
     }
     gk_json_free(row);
     return status;
@@ -583,8 +598,8 @@ static enum gk_status go_on_with(struct gk_core *core, const struct submit *s,
     struct job *open = job_find(core, gk_json_get_int(row, "job", 0));
     enum gk_status status = open ? change_open(core, s, open, err) : GK_OK;
     if (status == GK_OK) {
-        status = gk_db_submit_continued(core->db, gk_json_get_string(s->body, "submit_id", ""),
-                                        gk_json_get_int(row, "job", 0), err);
+        status =
+            gk_db_submit_put(core->db, s->submit_id, gk_json_get_int(row, "job", 0), s->hash, err);
     }
     if (status == GK_OK) {
         status = submit_answer(reply, row, true, err);
@@ -633,12 +648,34 @@ enum gk_status submit_begin(struct gk_core *core, struct submit *s, struct gk_js
     return status;
 }
 
-enum gk_status submit_again(struct gk_core *core, const char *submit_id, struct gk_json **row_out,
+enum gk_status submit_again(struct gk_core *core, struct submit *s, struct gk_json **row_out,
                             struct gk_err *err)
 {
+    struct gk_json *row = NULL;
+    enum gk_status status =
+        gk_json_need_string(s->body, "submit_id", 128, &s->submit_id, "submit", err);
     *row_out = NULL;
-    enum gk_status status = gk_db_job_by_submit(core->db, submit_id, row_out, err);
-    return status == GK_NOT_FOUND ? GK_OK : status;
+    if (status == GK_OK && !hash_of(s, s->hash)) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (status == GK_OK) {
+        status = gk_db_job_by_submit(core->db, s->submit_id, &row, err);
+    }
+    if (status != GK_OK) {
+        return status == GK_NOT_FOUND ? GK_OK : status;
+    }
+    /* A job of an older store has no hash: what was asked is not known, so it is believed. */
+    if (strcmp(gk_json_get_string(row, "submit_hash", s->hash), s->hash) != 0) {
+        status = gk_fail(err, GK_CONFLICT,
+                         "submit_id '%.128s' is job %" PRId64
+                         "'s, and asked for something else then: give each submission an id of "
+                         "its own, and send an id again with the very same content",
+                         s->submit_id, gk_json_get_int(row, "job", 0));
+        gk_json_free(row);
+        return status;
+    }
+    *row_out = row;
+    return GK_OK;
 }
 
 enum gk_status submit_room(const struct gk_core *core, struct gk_err *err)
@@ -699,11 +736,7 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
 {
     struct submit s = {.body = body, .key = peer->key};
     struct gk_json *row = NULL;
-    const char *id = NULL;
-    enum gk_status status = gk_json_need_string(body, "submit_id", 128, &id, "submit", err);
-    if (status == GK_OK) {
-        status = submit_again(core, id, &row, err);
-    }
+    enum gk_status status = submit_again(core, &s, &row, err);
     if (status != GK_OK || row) {
         status = status == GK_OK ? submit_answer(reply, row, true, err) : status;
         gk_json_free(row);

@@ -23,6 +23,7 @@ struct submit {
     const char *strategy, *policy, *submit_id, *what;
     const char *key; /* of who submits; "": the local socket */
     char spec_key[GK_HASH_TEXT_SIZE];
+    char hash[GK_HASH_TEXT_SIZE]; /* of all that was sent, and by whom: what a resend has equal */
     /* Of a suite; NULL: of none. Then it begins a job of its own, and goes on with nobody's. */
     const char *suite, *slot, *night;
     uint64_t until_ms;      /* wall time when asking ends; 0: never */
@@ -32,15 +33,17 @@ struct submit {
     int64_t left_out_count; /* of them */
 };
 
-/* Everything that may be wrong with s->body, before anything is written; body and key are set. */
+/* Everything that may be wrong with s->body, before anything is written; body and key are set, and
+ * submit_again() has found nothing. */
 enum gk_status submit_read(struct gk_core *core, struct submit *s, struct gk_err *err);
 /* A new job; `reply` gets job, tasks, archs, state, warnings. Without a task left none is made:
  * job is 0 then. */
 enum gk_status submit_begin(struct gk_core *core, struct submit *s, struct gk_json *reply,
                             struct gk_err *err);
 void submit_fini(struct gk_core *core, struct submit *s);
-/* The job that this submission has begun already, when its answer was lost; *row_out NULL: none. */
-enum gk_status submit_again(struct gk_core *core, const char *submit_id, struct gk_json **row_out,
+/* The job that this submission has begun already, when its answer was lost; *row_out NULL: none.
+ * Fills submit_id and hash. GK_CONFLICT names the job that had this id with other content. */
+enum gk_status submit_again(struct gk_core *core, struct submit *s, struct gk_json **row_out,
                             struct gk_err *err);
 /* Fills a reply from the job's row. */
 enum gk_status submit_answer(struct gk_json *reply, const struct gk_json *row, bool continued,

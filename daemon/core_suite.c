@@ -173,17 +173,13 @@ static enum gk_status read_sets(struct gk_core *core, const struct gk_peer *peer
     gk_diag_init(&diag);
     for (uint32_t i = 0; i < suite->count && !is_store_failure(status); i++) {
         struct submit *s = &suite->submits[i];
-        const char *id = NULL;
         struct gk_err why = {0};
         *s = (struct submit){.body = gk_json_at(suite->sets, i),
                              .key = peer->key,
                              .suite = suite->name,
                              .slot = suite->slot,
                              .night = suite->night};
-        status = gk_json_need_string(s->body, "submit_id", 128, &id, "submit", &why);
-        if (status == GK_OK) {
-            status = submit_again(core, id, &suite->rows[i], &why);
-        }
+        status = submit_again(core, s, &suite->rows[i], &why);
         if (status == GK_OK && !suite->rows[i]) {
             status = submit_read(core, s, &why);
         }

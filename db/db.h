@@ -89,13 +89,14 @@ enum gk_status gk_db_rates(struct gk_db *db, int64_t job, struct gk_json **rates
                            struct gk_err *err);
 enum gk_status gk_db_job_get(struct gk_db *db, int64_t job, struct gk_json **job_out,
                              struct gk_err *err);
-/* The newest job of this submit_id, also one that it went on with; GK_NOT_FOUND. */
+/* The job that this submit_id began or went on with, with member `submit_hash`: what
+ * gk_db_submit_put() was told (absent: of a store that did not keep it yet). GK_NOT_FOUND. */
 enum gk_status gk_db_job_by_submit(struct gk_db *db, const char *submit_id,
                                    struct gk_json **job_out, struct gk_err *err);
-/* A submit that went on with an unfinished job: sent again it is that job, also when it has ended
- * by then. */
-enum gk_status gk_db_submit_continued(struct gk_db *db, const char *submit_id, int64_t job,
-                                      struct gk_err *err);
+/* A submit and the job that it began or went on with: sent again it is that job, also when it has
+ * ended by then. hash: of its content, as hex, so that other content is told from a resend. */
+enum gk_status gk_db_submit_put(struct gk_db *db, const char *submit_id, int64_t job,
+                                const char *hash, struct gk_err *err);
 /* The newest job of this spec_key; GK_NOT_FOUND. */
 enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,
                                  struct gk_json **job_out, struct gk_err *err);

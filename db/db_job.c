@@ -153,17 +153,17 @@ enum gk_status gk_db_job_by_submit(struct gk_db *db, const char *submit_id,
                                    struct gk_json **job_out, struct gk_err *err)
 {
     return db_row(db, err, job_out,
-                  "SELECT * FROM jobs WHERE submit_id=?1 UNION ALL SELECT j.* FROM submits s JOIN"
-                  " jobs j USING(job) WHERE s.submit_id=?1 LIMIT 1",
+                  "SELECT *, (SELECT hash FROM submits WHERE submit_id=?1) AS submit_hash"
+                  " FROM jobs WHERE job=coalesce((SELECT job FROM submits WHERE submit_id=?1),"
+                  " (SELECT job FROM jobs WHERE submit_id=?1))",
                   "s", submit_id);
 }
 
-enum gk_status gk_db_submit_continued(struct gk_db *db, const char *submit_id, int64_t job,
-                                      struct gk_err *err)
+enum gk_status gk_db_submit_put(struct gk_db *db, const char *submit_id, int64_t job,
+                                const char *hash, struct gk_err *err)
 {
-    return db_run(db, err,
-                  "INSERT INTO submits(submit_id,job) VALUES(?1,?2) ON CONFLICT DO NOTHING", "si",
-                  submit_id, job);
+    return db_run(db, err, "INSERT INTO submits(submit_id,job,hash) VALUES(?1,?2,?3)", "sis",
+                  submit_id, job, hash);
 }
 
 enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,

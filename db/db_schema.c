@@ -163,7 +163,8 @@ static const char VERSION_5[] = "ALTER TABLE jobs ADD COLUMN key TEXT;"
                                 " WHERE failure IN ('crash','timeout');"
                                 "CREATE INDEX tasks_problem ON tasks(problem, arch, gpu);"
                                 "CREATE TABLE submits(submit_id TEXT PRIMARY KEY, job INTEGER NOT "
-                                "NULL REFERENCES jobs(job)) WITHOUT ROWID;" OPERATORS_5;
+                                "NULL REFERENCES jobs(job), hash TEXT NOT NULL)"
+                                " WITHOUT ROWID;" OPERATORS_5;
 
 static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");

@@ -10,8 +10,10 @@
 #define QUICK_DEATHS_MAX                                                                           \
     5 /* starts in a row without one answer: the machine is broken, not the configs */
 
+#define STUCK "its executor was killed and has not ended: it holds the device"
+
 static void restart(struct bench *bench);
-static void fence(struct bench *bench);
+static void fence(struct bench *bench, const char *cause);
 
 static struct gk_hash kill_key(const char *config_id)
 {
@@ -125,24 +127,22 @@ static void executor_frame(void *context, const struct gk_json *json)
 
 /* The device is broken, not what runs on it: the daemon writes that down and gives its leases to
  * others, and the other devices go on. Without any left there is nothing to do here. */
-static void fence(struct bench *bench)
+static void fence(struct bench *bench, const char *cause)
 {
     struct worker *worker = bench->worker;
     bool any = false;
     bench->fenced = true;
     bench->testing = false;
     bench->lease = NULL; /* the daemon takes it back */
-    session_device(worker, bench->index, "fenced",
-                   "its executor could not open the device five times in a row");
+    session_device(worker, bench->index, "fenced", cause);
     for (uint32_t i = 0; i < worker->bench_count; i++) {
         any = any || !worker->benches[i].fenced;
     }
     if (!any) {
-        worker_end(worker, GK_INTERNAL, "the executor cannot open its device");
+        worker_end(worker, GK_INTERNAL, cause);
         return;
     }
-    worker_log(worker, GK_WORKER_DEVICE, "device %s is fenced: its executor cannot open it",
-               bench->props.device);
+    worker_log(worker, GK_WORKER_DEVICE, "device %s is fenced: %s", bench->props.device, cause);
     session_credit(worker);
 }
 
@@ -157,7 +157,12 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     bench->process = NULL;
     bench->ready = false;
     if (!was_ready && ++bench->quick_deaths >= QUICK_DEATHS_MAX) {
-        fence(bench);
+        fence(bench, "its executor could not open the device five times in a row");
+        return;
+    }
+    bool stuck = exit_status == GK_PROCESS_STUCK;
+    if (stuck && (!lease || !was_ready)) {
+        fence(bench, STUCK);
         return;
     }
     if (!was_ready && !lease && bench->testing) {
@@ -176,18 +181,23 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     const struct unit *unit = &lease->units[index];
     uint32_t kills = kills_add(worker, unit->config_id);
     if (late) {
-        record = record_json(GK_STAGE_RUN, GK_FAILURE_TIMEOUT,
-                             "did not end within run_s = %lld s and was killed",
-                             (long long)lease->run_s);
+        record = record_json(
+            GK_STAGE_RUN, GK_FAILURE_TIMEOUT, "did not end within run_s = %lld s and was killed%s",
+            (long long)lease->run_s, stuck ? "; its executor has not ended of it" : "");
     } else {
         record = record_json(
             GK_STAGE_RUN, GK_FAILURE_CRASH,
             "the executor died (signal %d, exit status %lld) while running it, %u. time",
             signal_number, (long long)exit_status, kills);
     }
+    bench->fenced = bench->fenced || stuck; /* before anything else is handed to the device */
     lease_recorded(worker, lease, index, record);
     gk_json_free(record);
-    bench_advance(bench);
+    if (stuck) {
+        fence(bench, STUCK);
+    } else {
+        bench_advance(bench);
+    }
 }
 
 static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
@@ -203,7 +213,7 @@ static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
                     (char *)(uintptr_t)worker->options->spool,
                     NULL};
     bench->ready = false;
-    struct gk_process_events events = {executor_frame, executor_ended, bench};
+    struct gk_process_events events = {executor_frame, executor_ended, bench, 0};
     return gk_process_start(&worker->loop, argv, NULL, &events, &bench->process, err);
 }
 

@@ -26,15 +26,38 @@ static void limit(__rlimit_resource_t resource, rlim_t value)
     }
 }
 
+/* More than any file of ours; less than what fills the disk under a spool. */
+#define FILE_BYTES (UINT64_C(1) << 30)
+
+#define DESCRIPTORS_MAX 1024 /* closed one by one where the kernel knows no close_range() */
+
+/* The parent opens its own with CLOEXEC. What it was given itself, and what a library of it opened
+ * without, would else reach a process in which sources of others are compiled or their kernels are
+ * driven: a store, a key file, a socket, the lock of a GPU that then outlives its holder. */
+static void close_all_but_three(void)
+{
+    if (close_range(STDERR_FILENO + 1, ~0u, 0) != 0) {
+        for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS_MAX; fd++) {
+            (void)close(fd);
+        }
+    }
+}
+
+/* Not limited, and why: processes, since the kernel counts all of the user's, so that a number that
+ * stops a fork bomb stops the driver's own threads on a busy host, and nothing of a submitter runs
+ * on the host; descriptors and locked memory, of which a driver takes what it needs. */
 void gk_child_limits(uint64_t cpu_s, uint64_t memory_bytes)
 {
+    close_all_but_three();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN); /* Ctrl-C goes to the whole group; the supervisor decides */
     /* A scheduler signals every process of a job: the trial that runs is to end by itself. */
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGUSR1, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write that is too much fails, and says so */
     limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, FILE_BYTES);
     if (cpu_s) {
         limit(RLIMIT_CPU, cpu_s);
     }

@@ -37,8 +37,9 @@ int gk_child_executor(const struct gk_executor_options *options);
 /* Exits 0 when a small kernel compiles: tried once inside the sandbox before it is relied upon. */
 int gk_child_probe(const char *nvrtc_path);
 
-/* Dies with the parent, no core files, processor time and (without ASan) address space limited. 0:
- * no limit. */
+/* For a process of its own kind that has just begun: dies with its parent, keeps no descriptor but
+ * 0, 1 and 2, leaves no core files, writes no file beyond 1 GiB; processor time and (without ASan)
+ * address space limited. 0: no limit. */
 void gk_child_limits(uint64_t cpu_s, uint64_t memory_bytes);
 
 #endif

@@ -431,6 +431,8 @@ int gk_child_executor(const struct gk_executor_options *options)
 {
     struct executor *executor = calloc(1, sizeof *executor);
     struct gk_err err = {0};
+    /* Its time is the supervisor's to watch, trial by trial. CUDA reserves as much address space as
+     * host and GPUs have memory together, several times over: any limit of it is one of CUDA. */
     gk_child_limits(0, 0);
     if (executor) {
         executor->options = options;

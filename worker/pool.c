@@ -201,7 +201,7 @@ static enum gk_status start_slot(struct compile_slot *slot, struct gk_err *err)
     struct worker *worker = slot->worker;
     const char *args[] = {"--child=compile", "--nvrtc", worker->nvrtc_path, NULL};
     struct gk_sandbox_command command = {0};
-    struct gk_process_events events = {slot_frame, slot_ended, slot};
+    struct gk_process_events events = {slot_frame, slot_ended, slot, 0};
     const char *bwrap = worker->sandboxed ? worker->options->bwrap : NULL;
     enum gk_status status = gk_sandbox_command(bwrap, worker->options->program, worker->nvrtc_path,
                                                args, &command, err);

@@ -9,13 +9,14 @@
 
 struct gk_process {
     uv_process_t process;
-    uv_pipe_t in, out; /* the child's 0 and 1 */
-    uv_timer_t deadline;
+    uv_pipe_t in, out;   /* the child's 0 and 1 */
+    uv_timer_t deadline; /* for an answer; once it was killed, for its end */
     struct gk_frame_reader reader;
     struct gk_process_events events;
     char buffer[READ_SIZE];
     int open_handles;
-    bool late, ended;
+    uint64_t kill_wait_ms;
+    bool late, killed, ended;
     int64_t exit_status;
     int signal_number;
 };
@@ -54,10 +55,8 @@ static void kill_group(const struct gk_process *process)
     (void)kill(-process->process.pid, SIGKILL); /* ESRCH: nobody is left */
 }
 
-static void on_exit_event(uv_process_t *handle, int64_t exit_status, int signal_number)
+static void finish(struct gk_process *process, int64_t exit_status, int signal_number)
 {
-    struct gk_process *process = handle->data;
-    kill_group(process); /* whoever killed the child may have killed it alone */
     struct gk_process_events events = process->events;
     bool late = process->late;
     process->ended = true;
@@ -65,6 +64,18 @@ static void on_exit_event(uv_process_t *handle, int64_t exit_status, int signal_
     if (events.ended) {
         events.ended(events.context, late, exit_status, signal_number);
     }
+}
+
+static void on_exit_event(uv_process_t *handle, int64_t exit_status, int signal_number)
+{
+    struct gk_process *process = handle->data;
+    kill_group(process); /* whoever killed the child may have killed it alone */
+    finish(process, exit_status, signal_number);
+}
+
+static void on_stuck(uv_timer_t *timer)
+{
+    finish(timer->data, GK_PROCESS_STUCK, 0);
 }
 
 static void on_allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -84,7 +95,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
         return;
     }
     enum gk_status status = gk_frame_feed(&process->reader, buf->base, (size_t)size, NULL);
-    while (status == GK_OK && !process->ended) {
+    while (status == GK_OK && !process->ended && !process->killed) { /* what it says then is void */
         struct gk_json *json = NULL;
         status = gk_frame_next(&process->reader, &json, NULL);
         if (status == GK_OK && process->events.frame) {
@@ -131,6 +142,7 @@ enum gk_status gk_process_start(uv_loop_t *loop, char *const *argv, char *const 
         .stdio_count = 3,
     };
     process->events = *events;
+    process->kill_wait_ms = events->kill_wait_ms ? events->kill_wait_ms : GK_PROCESS_KILL_WAIT_MS;
     process->process.data = process->in.data = process->out.data = process->deadline.data = process;
     process->open_handles = 4;
     (void)uv_pipe_init(loop, &process->in, 0);
@@ -186,6 +198,9 @@ enum gk_status gk_process_send(struct gk_process *process, const struct gk_json 
 
 void gk_process_deadline(struct gk_process *process, uint64_t ms)
 {
+    if (process->killed) {
+        return; /* the timer waits for its end now */
+    }
     if (ms == 0) {
         (void)uv_timer_stop(&process->deadline);
     } else {
@@ -196,8 +211,14 @@ void gk_process_deadline(struct gk_process *process, uint64_t ms)
 
 void gk_process_kill(struct gk_process *process)
 {
-    if (!process->ended) {
-        kill_group(process); /* gone already: the exit event is on its way */
+    if (process->ended) {
+        return;
+    }
+    kill_group(process); /* gone already: the exit event is on its way */
+    if (!process->killed) {
+        process->killed = true;
+        (void)uv_timer_start(&process->deadline, on_stuck, process->kill_wait_ms,
+                             0); /* fails only without a callback */
     }
 }
 

@@ -7,14 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "worker/back_off.h"
 #include "worker/worker_state.h"
 
-#define RECEIVE_MAX          64 /* messages a turn of the loop */
-#define RECONNECT_MIN_MS     250
-#define RECONNECT_MAX_MS     30000
+#define RECEIVE_MAX          64     /* messages a turn of the loop */
 #define HOLD_MAX_MS          600000 /* whatever a REJECT says */
-#define HEARTBEAT_DEFAULT_MS 2000
-#define LIVENESS_DEFAULT     3
+#define HEARTBEAT_DEFAULT_MS GK_HEARTBEAT_MS
+#define LIVENESS_DEFAULT     GK_LIVENESS
 #define CREDIT_PER_PROCESS   3
 #define REFUSED_ATTEMPTS     4 /* a refused key begins with the back-off of so many: seconds */
 
@@ -481,15 +480,9 @@ enum gk_status session_connect(struct worker *worker, struct gk_err *err)
 
 static uint64_t back_off_ms(struct worker *worker)
 {
-    uint64_t wait_ms = RECONNECT_MIN_MS;
     uint32_t random = 0;
-    for (uint32_t i = 0; i < worker->attempts && wait_ms < RECONNECT_MAX_MS; i++) {
-        wait_ms *= 2;
-    }
-    worker->attempts++;
     gk_random_bytes(&random, sizeof random);
-    /* Full jitter: a thousand workers that were cut off together must not come together. */
-    wait_ms = random % wait_ms + worker->hold_ms;
+    uint64_t wait_ms = gk_back_off_ms(worker->attempts++, random) + worker->hold_ms;
     worker->hold_ms = 0;
     return wait_ms;
 }

@@ -21,6 +21,10 @@ PY
 FAKE_NVML_LIMIT_MW=450000 "$BIN/gktune-worker" --list-devices | grep -q '"gpu":"h200-132sm-450w"' ||
   bad "another power limit is another key"
 GKTUNE_NVML=/nowhere "$BIN/gktune-worker" --list-devices | grep -q '"processes":null' || bad "nothing known is not none"
+# NVML never returns: whoever only looks is not kept.
+FAKE_NVML_HANG=1 timeout -k 5 100 "$BIN/gktune" doctor >"$TMP/out" 2>"$TMP/err"
+[ $? -lt 124 ] || bad "doctor waits for NVML for ever"
+grep -q '^warn *cuda .*--list-devices' "$TMP/out" || bad "doctor does not say that no list came: $(cat "$TMP/out")"
 
 # None: every command that wants one says why.
 FAKE_CUDA_DEVICES=0 "$BIN/gktune-worker" --connect "ipc://$TMP/none" >"$TMP/out" 2>"$TMP/err" && bad "a worker without a GPU"

@@ -1,6 +1,9 @@
-/* A double of NVML: one GPU that draws 350 of 700 W. FAKE_NVML_LIMIT_MW is another limit. */
+/* A double of NVML: one GPU that draws 350 of 700 W. FAKE_NVML_LIMIT_MW is another limit;
+ * FAKE_NVML_RESULT is the error that every call about the GPU returns; with FAKE_NVML_HANG the
+ * first call never returns, as with a driver that waits for a GPU that is gone. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct field { /* nvmlFieldValue_t */
     unsigned id, scope;
@@ -34,8 +37,18 @@ int nvmlDeviceGetVbiosVersion(void *device, char *text, unsigned size);
 
 static int the_gpu;
 
+/* 0, or what the GPU is said to be: 15 is NVML_ERROR_GPU_IS_LOST. */
+static int result(void)
+{
+    const char *given = getenv("FAKE_NVML_RESULT");
+    return given ? (int)strtol(given, NULL, 10) : 0;
+}
+
 int nvmlInit_v2(void)
 {
+    while (getenv("FAKE_NVML_HANG")) {
+        (void)pause();
+    }
     return 0;
 }
 
@@ -49,14 +62,14 @@ int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz)
 {
     (void)device;
     *mhz = type == 1 ? 1755 : 3201;
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetMaxClockInfo(void *device, int type, unsigned *mhz)
 {
     (void)device;
     *mhz = type == 1 ? 1980 : 3201;
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius)
@@ -64,14 +77,14 @@ int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius)
     (void)device;
     (void)sensor;
     *celsius = 0; /* a GPU on ice: zero is a temperature, not "unknown" */
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts)
 {
     (void)device;
     *milliwatts = 100000;
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts)
@@ -79,14 +92,14 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts)
     const char *given = getenv("FAKE_NVML_LIMIT_MW");
     (void)device;
     *milliwatts = given ? (unsigned)strtoul(given, NULL, 10) : 700000;
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetPowerManagementDefaultLimit(void *device, unsigned *milliwatts)
 {
     (void)device;
     *milliwatts = 700000;
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetFieldValues(void *device, int count, struct field *fields)
@@ -97,14 +110,14 @@ int nvmlDeviceGetFieldValues(void *device, int count, struct field *fields)
         fields[i].type = 3;                             /* unsigned long long */
         fields[i].value.ull = 350000;
     }
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons)
 {
     (void)device;
     *reasons = 4; /* the software power cap */
-    return 0;
+    return result();
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list)
@@ -112,7 +125,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struc
     (void)device;
     list[0].pid = 4242;
     *count = 1;
-    return 0;
+    return result();
 }
 
 static int text_out(char *text, unsigned size, const char *value)
@@ -121,7 +134,7 @@ static int text_out(char *text, unsigned size, const char *value)
         return 7; /* NVML_ERROR_INSUFFICIENT_SIZE */
     }
     memcpy(text, value, strlen(value) + 1);
-    return 0;
+    return result();
 }
 
 int nvmlSystemGetDriverVersion(char *text, unsigned size)

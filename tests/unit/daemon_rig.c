@@ -285,7 +285,8 @@ void rig_props(const char *device, struct gk_device_props *props_out)
     if (is_gpu) {
         (void)snprintf(props_out->device, sizeof props_out->device, "%s", device);
         (void)snprintf(props_out->arch, sizeof props_out->arch, "sm_90a");
-        (void)snprintf(props_out->gpu, sizeof props_out->gpu, "h200-132sm");
+        (void)snprintf(props_out->gpu, sizeof props_out->gpu, "h200-132sm%s",
+                       strcmp(device, "cuda:500w") == 0 ? "-500w" : ""); /* another power limit */
         (void)snprintf(props_out->name, sizeof props_out->name, "NVIDIA H200");
         (void)snprintf(props_out->uuid, sizeof props_out->uuid, "GPU-%s", device);
         props_out->modelled = false;

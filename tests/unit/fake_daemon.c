@@ -131,6 +131,7 @@ void fake_daemon_start_worker(struct fake_daemon *daemon, const char *const *arg
     int in[2], out[2];
     posix_spawn_file_actions_t actions;
     (void)snprintf(spool, sizeof spool, "%s/spool", daemon->folder);
+    argv[0] = daemon->program ? daemon->program : argv[0];
     while (*args) {
         argv[count++] = *args++;
     }

@@ -14,6 +14,7 @@ struct fake_daemon {
     char folder[64], endpoint[96];
     struct gk_link *link;
     struct gk_peer peer;
+    const char *program; /* what is started as the worker; NULL: gktune-worker */
     pid_t pid;
     int worker_out, worker_in; /* its standard output; ours to close for --private */
     uint64_t session;

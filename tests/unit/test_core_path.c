@@ -1,4 +1,5 @@
 /* The daemon's core: from submit to picks, and everything that may go wrong between. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,6 +77,71 @@ static void test_again(void **state)
     const struct gk_json *row = gk_json_at(gk_json_get(rig.reply, "rows"), 0);
     assert_string_equal(gk_json_get_string(row, "config", ""), first);
     free(first);
+    rig_close(&rig);
+}
+
+/* A search goes on on no other GPU than it began on: the same product under another power limit is
+ * another one. */
+static void test_another_gpu_gets_no_lease(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *first = rig_connect(&rig, "s1", "cuda:0", 2);
+    struct gk_json *body = rig_submit_body(&rig, "a", "sm_90a", 14, ONE);
+    assert_string_equal(rig_request(&rig, "submit", body), "OK");
+    assert_int_equal(first->lease_count, 2);
+    struct gk_json *bye = gk_json_new_object();
+    assert_true(gk_json_set_string(bye, "reason", "taken out"));
+    rig_send(&rig, first, GK_MSG_BYE, 0, bye);
+    struct rig_worker *limited = rig_connect(&rig, "s2", "cuda:500w", 4);
+    rig_advance(&rig, 1000);
+    assert_int_equal(limited->granted, 0);
+    struct rig_worker *same = rig_connect(&rig, "s3", "cuda:1", 4);
+    assert_int_equal(same->lease_count, 4);
+    assert_int_equal(limited->granted, 0);
+    rig_close(&rig);
+}
+
+static const char *submit_with(struct rig *rig, const char *id, int64_t trials,
+                               const char *const *problems, int64_t priority)
+{
+    struct gk_json *body = rig_submit_body(rig, id, "emu-sm_80", trials, problems);
+    assert_true(gk_json_set_int(body, "priority", priority));
+    return rig_request(rig, "submit", body);
+}
+
+/* The same submit_id with other content is a mistake of the sender, whichever member differs and
+ * whether the id began a job or went on with one; also after a restart. */
+static void test_same_id_other_content(void **state)
+{
+    static const char *const two[] = {"scale{\"N\":4096}", "scale{\"N\":8192}", NULL};
+    struct rig rig;
+    char named[32];
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    (void)rig_connect(&rig, "s1", "emu:sm_80", 4);
+    int64_t job = rig_submit(&rig, "a", "emu-sm_80", 12, ONE);
+    assert_int_equal(rig_submit(&rig, "b", "emu-sm_80", 12, ONE), job);
+    (void)snprintf(named, sizeof named, "job %" PRId64 "'s", job);
+    for (int turn = 0; turn < 2; turn++) {
+        const char *const id = turn ? "b" : "a";
+        assert_string_equal(submit_with(&rig, id, 13, ONE, 0), "CONFLICT");
+        assert_non_null(strstr(gk_json_get_string(rig.reply, "text", ""), named));
+        assert_string_equal(submit_with(&rig, id, 12, two, 0), "CONFLICT");
+        assert_string_equal(submit_with(&rig, id, 12, ONE, 7), "CONFLICT"); /* no part of a spec */
+        assert_int_equal(rig_submit(&rig, id, "emu-sm_80", 12, ONE), job);
+    }
+    rig_restart(&rig);
+    assert_string_equal(submit_with(&rig, "a", 13, ONE, 0), "CONFLICT");
+    assert_int_equal(rig_submit(&rig, "a", "emu-sm_80", 12, ONE), job);
+    assert_int_equal(rig_count(&rig, "jobs", "jobs", 0), 1);
+    /* Who has another key did not send the first one. */
+    rig.client.roles = GK_ROLE_SUBMIT;
+    (void)snprintf(rig.client.key, sizeof rig.client.key, "somebody");
+    assert_string_equal(
+        rig_request(&rig, "submit", rig_submit_body(&rig, "a", "emu-sm_80", 12, ONE)), "CONFLICT");
     rig_close(&rig);
 }
 
@@ -521,6 +587,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_happy_path),
         cmocka_unit_test(test_again),
+        cmocka_unit_test(test_another_gpu_gets_no_lease),
+        cmocka_unit_test(test_same_id_other_content),
         cmocka_unit_test(test_watch),
         cmocka_unit_test(test_nothing_verified),
         cmocka_unit_test(test_reconnect_keeps),

@@ -101,6 +101,32 @@ static void without_nvml_nothing_is_zero(void **state)
     assert_int_equal(gk_nvml_processes(NULL, NULL, 0), -1);
 }
 
+/* It is there, and the GPU behind it is lost: what its calls left in their results is not read. */
+static void a_failing_nvml_tells_nothing(void **state)
+{
+    struct cuda_rig rig;
+    struct gk_device_vitals now = {0};
+    struct gk_nvml_about about;
+    struct gk_nvml *nvml = NULL;
+    int64_t pids[2] = {0};
+    (void)state;
+    assert_int_equal(setenv("FAKE_NVML_RESULT", "15", 1), 0);
+    cuda_rig_open(&rig);
+    assert_ok(rig.ops->vitals(rig.device, &now, &rig.err), rig.err);
+    assert_true(now.sm_clock_khz == -1 && now.memory_clock_khz == -1 && now.temperature_c == -1);
+    assert_true(now.power_mw == -1 && now.power_limit_mw == -1 && now.throttle == -1);
+    cuda_rig_close(&rig);
+    assert_ok(gk_nvml_open(GK_FAKE_NVML, UUID, &nvml, &rig.err), rig.err);
+    gk_nvml_about(nvml, &about);
+    assert_true(about.power_default_mw == -1 && about.power_limit_mw == -1);
+    assert_true(about.sm_clock_max_khz == -1 && about.memory_clock_max_khz == -1);
+    assert_string_equal(about.driver, "");
+    assert_string_equal(about.vbios, "");
+    assert_int_equal(gk_nvml_processes(nvml, pids, 2), -1);
+    gk_nvml_close(nvml);
+    assert_int_equal(unsetenv("FAKE_NVML_RESULT"), 0);
+}
+
 static void nvml_tells(void **state)
 {
     struct cuda_rig rig;
@@ -208,6 +234,7 @@ int main(void)
         cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(without_nvml_nothing_is_zero),
+        cmocka_unit_test(a_failing_nvml_tells_nothing),
         cmocka_unit_test(nvml_tells),
         cmocka_unit_test(keys_hold_what_is_not_usual),
         cmocka_unit_test(one_worker_a_gpu),

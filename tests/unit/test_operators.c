@@ -578,7 +578,10 @@ static void a_device_is_fenced(void **state)
     rig_restart(&rig);
     rig_hello(&rig, first);
     rig_ready(&rig, first, 4);
-    /* The same GPU behind another spool is the same GPU. */
+    /* The same GPU behind another spool is the same GPU, once the first worker has gone. */
+    struct gk_json *bye = gk_json_new_object();
+    assert_true(gk_json_set_string(bye, "reason", "another spool"));
+    rig_send(&rig, first, GK_MSG_BYE, 0, bye);
     struct rig_worker *second = rig_connect(&rig, "s2", "cuda:0", 4);
     assert_int_equal(first->granted + second->granted, 3);
     /* A second one is not. */

@@ -126,6 +126,55 @@ static void test_spool_of_another_key(void **state)
     rig_close(&rig);
 }
 
+/* Two would time each other's kernels. The lock beside the GPU does not reach over the border of a
+ * namespace, so the daemon looks as well. */
+static void test_one_worker_a_gpu(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *first = stranger(&rig, "s1", "k", "10.0.0.1"),
+                      *second = stranger(&rig, "s2", "k", "10.0.0.1"),
+                      *beside = stranger(&rig, "s3", "k", "10.0.0.1");
+    first->device = second->device = "cuda:0";
+    beside->device = "cuda:1";
+    rig_hello(&rig, first);
+    assert_true(first->session != 0);
+    uint64_t session = first->session;
+    rig_hello(&rig, second);
+    assert_int_equal(second->session, 0);
+    assert_int_equal(second->rejects, 1);
+    assert_true(second->retry_after_ms > 6000); /* longer than the first one may be silent */
+    assert_int_equal(gk_core_counters(rig.core).suspended, 0);
+    rig_hello(&rig, beside); /* another GPU of that host */
+    assert_true(beside->session != 0);
+    /* The first one comes back over another connection, before it was missed. */
+    first->peer.bytes[0] = 'z';
+    rig_hello(&rig, first);
+    assert_int_equal(first->rejects, 0);
+    assert_true(first->session != session);
+    assert_int_equal(gk_core_counters(rig.core).sessions, 2);
+    /* Nobody is kept out for ever. */
+    rig_advance(&rig, 7000);
+    rig_hello(&rig, second);
+    assert_true(second->session != 0);
+    rig_close(&rig);
+}
+
+/* Devices that are programs have no UUID: as many as there are workers. */
+static void test_emulated_devices_are_many(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *first = stranger(&rig, "s1", "k", "10.0.0.1"),
+                      *second = stranger(&rig, "s2", "k", "10.0.0.1");
+    rig_hello(&rig, first);
+    rig_hello(&rig, second);
+    assert_true(first->session != 0 && second->session != 0);
+    rig_close(&rig);
+}
+
 static void test_versions(void **state)
 {
     struct rig rig;
@@ -379,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_single_key),        cmocka_unit_test(test_pool_key),
         cmocka_unit_test(test_same_worker_moves), cmocka_unit_test(test_spool_of_another_key),
+        cmocka_unit_test(test_one_worker_a_gpu),  cmocka_unit_test(test_emulated_devices_are_many),
         cmocka_unit_test(test_versions),          cmocka_unit_test(test_suspended),
         cmocka_unit_test(test_not_owner),         cmocka_unit_test(test_conflict),
         cmocka_unit_test(test_numbered),          cmocka_unit_test(test_revoked),

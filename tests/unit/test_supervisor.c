@@ -58,6 +58,60 @@ static double trial(struct fake_daemon *daemon, int64_t token, const char *confi
     return time_ns;
 }
 
+/* The line of /proc/PID/limits that begins so. */
+static void limit_line(pid_t pid, const char *name, char line_out[256])
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    bool found = false;
+    while (!found && fgets(line_out, 256, file)) {
+        found = strncmp(line_out, name, strlen(name)) == 0;
+    }
+    (void)fclose(file);
+    assert_true(found);
+}
+
+/* What an executor may do and what it has: limits, and no descriptor but its pipes, whatever the
+ * worker was started with. */
+static void executors_have_limits(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    char line[256];
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    int secret =
+        open(GK_SOURCE_DIR "/LICENSE", O_RDONLY); /* as a careless parent leaves one open */
+    int high = fcntl(secret, F_DUPFD, 200);
+    assert_true(secret > 2 && high >= 200);
+    fake_daemon_start_worker(&daemon, mock_args);
+    assert_int_equal(close(secret) + close(high), 0);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    (void)trial(&daemon, 1, CONFIG("32", "none"), 30, "none");
+    pid_t executor = fake_daemon_child(&daemon, "--child=executor");
+    assert_true(executor > 0);
+    limit_line(executor, "Max core file size", line);
+    assert_non_null(strstr(line, " 0 "));
+    limit_line(executor, "Max file size", line);
+    assert_non_null(strstr(line, " 1073741824 "));
+    limit_line(executor, "Max address space", line);
+    assert_non_null(strstr(line, " unlimited ")); /* or CUDA cannot reserve its own */
+    for (int fd = 3; fd < 256; fd++) {
+        char link[64], target[PATH_MAX];
+        (void)snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)executor, fd);
+        ssize_t size = readlink(link, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = '\0';
+        if (size > 0 && strncmp(target, "pipe:", 5) != 0 && strncmp(target, "socket:", 7) != 0) {
+            fail_msg("an executor has descriptor %d, %s", fd, target);
+        }
+        assert_true(size <= 0 || fd == 3); /* the copy of its standard output */
+    }
+    fake_daemon_close(&daemon);
+}
+
 static void mock_outcomes(void **state)
 {
     struct fake_daemon daemon;
@@ -385,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_left_in_a_round),
+        cmocka_unit_test(executors_have_limits),
         cmocka_unit_test(mock_outcomes),
         cmocka_unit_test(final_round),
         cmocka_unit_test(carried_in_a_round),

@@ -234,6 +234,30 @@ static void mistakes(void **state)
     expect_mistakes(cases, GK_ARRAY_COUNT(cases));
 }
 
+/* Right at small shapes and wrong at others: what another problem's verification said is no answer,
+ * each is verified at its own full size. */
+static void right_at_some_shapes_only(void **state)
+{
+    static const struct {
+        const char *bug, *right, *wrong;
+        enum gk_failure failure;
+    } cases[] = {
+        {"nan", "add{\"n\":5}", "add{\"n\":6}", GK_FAILURE_NONFINITE},
+        {"wrong_place", "add{\"n\":1}", "add{\"n\":500}", GK_FAILURE_WRONG},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_record record;
+        char text[128];
+        (void)snprintf(text, sizeof text, "add_some{\"BLOCK\":128,\"BUG\":\"%s\"}", cases[i].bug);
+        run(added, cases[i].right, text, GK_INPUT_SETS_ALL, &record);
+        expect_done(&record, 5);
+        run(added, cases[i].wrong, text, GK_INPUT_SETS_ALL, &record);
+        assert_int_equal(record.failure, cases[i].failure);
+        gk_record_fini(&record);
+    }
+}
+
 static void endless_loops(void **state)
 {
     static const char *const bugs[] = {"endless", "deadlock"};
@@ -468,7 +492,9 @@ static struct {
     double carried_ns;
     double jitter; /* of every third replay */
     uint32_t replays;
-    uint32_t pdl; /* launches that may overlap what is ahead of them */
+    uint32_t pdl;             /* launches that may overlap what is ahead of them */
+    int64_t throttle;         /* why the clock is low, as NVML has it, ... */
+    uint32_t throttled_looks; /* ... so many times from now on */
 } pressed;
 
 static enum gk_status pressed_alloc(struct gk_device *dev, const char *name, uint64_t bytes,
@@ -613,6 +639,19 @@ static enum gk_status pressed_stream_end(struct gk_device *dev, struct gk_device
     return pressed.real->stream_end(dev, report_out, err);
 }
 
+static enum gk_status pressed_vitals(struct gk_device *dev, struct gk_device_vitals *now_out,
+                                     struct gk_err *err)
+{
+    (void)dev;
+    (void)err;
+    *now_out = (struct gk_device_vitals){-1, -1, -1, -1, -1, 0};
+    if (pressed.throttled_looks > 0) {
+        pressed.throttled_looks--;
+        now_out->throttle = pressed.throttle;
+    }
+    return GK_OK;
+}
+
 static int press(void **state)
 {
     (void)state;
@@ -717,6 +756,36 @@ static void slow_is_not_hung(void **state)
     assert_non_null(gk_json_get(record.environment, "twice_not"));
     expect_done(&record, 2);
     assert_false(pressed.impatient);
+}
+
+/* Samples taken while the clock was throttled are taken again, three times at most: a GPU that
+ * always is has a time all the same, and a mark beside it. */
+static void throttled_samples_are_taken_again(void **state)
+{
+    static const struct {
+        int64_t throttle;
+        uint32_t looks, dropped;
+        bool marked;
+    } cases[] = {
+        {0x40, 0, 0, false}, /* hardware's thermal slowdown */
+        {0x40, 2, 2, false}, {0x40, 3, 3, false}, {0x40, 9, 3, true},
+        {0x20, 1, 1, false}, {0x4, 9, 0, false}, /* the power cap is how a busy GPU is */
+        {0x1, 9, 0, false},                      /* idle */
+    };
+    (void)state;
+    pressed.ops.vitals = pressed_vitals;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_record record;
+        pressed.throttle = cases[i].throttle;
+        pressed.throttled_looks = cases[i].looks;
+        run(added, "add{\"n\":500}", NULL, 0, &record);
+        assert_int_equal(gk_json_get_int(record.environment, "dropped", -1), cases[i].dropped);
+        assert_int_equal(gk_json_get_int(record.environment, "throttle", -1),
+                         cases[i].looks > cases[i].dropped ? cases[i].throttle : 0);
+        assert_int_equal(record.marks >> GK_MARK_THROTTLED & 1, cases[i].marked);
+        assert_true(record.time_ns > 0);
+        expect_done(&record, 2);
+    }
 }
 
 /* The first pass of a final round at a device where a launch takes plain_ns over the plain sets and
@@ -868,7 +937,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_vector_add), cmocka_unit_test(right_gemm),
         cmocka_unit_test(mistakes),         cmocka_unit_test(endless_loops),
-        cmocka_unit_test(too_much_work),
+        cmocka_unit_test(too_much_work),    cmocka_unit_test(right_at_some_shapes_only),
     };
     struct gk_err err = {0};
     struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
@@ -888,6 +957,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press_briefly,
                                         release_pressure),
         cmocka_unit_test_setup_teardown(slow_is_not_hung, press, release_pressure),
+        cmocka_unit_test_setup_teardown(throttled_samples_are_taken_again, press_briefly,
+                                        release_pressure),
         cmocka_unit_test_setup_teardown(carried_data_is_found, press, release_pressure),
         cmocka_unit_test_setup_teardown(nothing_carried_no_mark, press, release_pressure),
         cmocka_unit_test_setup_teardown(no_room_for_twice_the_sets, press, release_pressure),

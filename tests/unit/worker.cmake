@@ -1,6 +1,6 @@
 # The worker. Tests that compile with NVRTC are skipped (77) without it.
 foreach(name test_numeric test_generate test_compile_log test_code_cache test_child_frame test_spool
-    test_verify test_measure)
+    test_verify test_measure test_back_off)
   gk_test(${name} LIBS gk_worker)
 endforeach()
 gk_test(test_trial LIBS gk_worker LABEL emu TIMEOUT 300)
@@ -9,5 +9,7 @@ gk_test(test_sandbox LIBS gk_worker)
 gk_test(test_supervisor SOURCES fake_daemon.c LIBS gk_worker TIMEOUT 300)
 add_dependencies(test_sandbox gktune-worker)
 gk_test(test_drain SOURCES fake_daemon.c LIBS gk_worker TIMEOUT 120)
+gk_test(test_process SOURCES fake_daemon.c LIBS gk_worker TIMEOUT 120)
+add_dependencies(test_process gktune-worker)
 add_dependencies(test_supervisor gktune-worker)
 add_dependencies(test_drain gktune-worker)
