@@ -39,7 +39,7 @@ struct generator_form {
 static const struct generator_form forms[] = {
     {"normal", GK_GEN_NORMAL, {"scale"}, 0, NULL, false},
     {"uniform", GK_GEN_UNIFORM, {"min", "max"}, 2, NULL, false},
-    {"ternary", GK_GEN_TERNARY, {"density"}, 0, NULL, false},
+    {"ternary", GK_GEN_TERNARY, {"density", "scale"}, 0, NULL, false},
     {"small_int", GK_GEN_SMALL_INT, {"max"}, 1, NULL, false},
     {"constant", GK_GEN_CONSTANT, {"value"}, 1, NULL, false},
     {"offsets", GK_GEN_OFFSETS, {NULL}, 0, "lengths", true},

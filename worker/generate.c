@@ -120,7 +120,7 @@ static double draw_real(struct source *s, uint64_t i)
     case GK_GEN_TERNARY: {
         const uint32_t bits = random_u32(s, i, 0);
         const bool zero = !(unit(bits) < s->use.args[0] * (2.0 / 3.0));
-        return zero ? 0.0 : random_u32(s, i, 1) & 1 ? 1.0 : -1.0;
+        return zero ? 0.0 : random_u32(s, i, 1) & 1 ? s->use.args[1] : -s->use.args[1];
     }
     case GK_GEN_CONSTANT:
         return s->use.args[0];

@@ -113,6 +113,39 @@ static void ternary_values(void **state)
     }
 }
 
+/* Arguments of a generator: a twentieth of the elements, each 128 or -128. */
+static void ternary_of_scale(void **state)
+{
+    static const char *const TEXTS[] = {"0.075", "128.0"};
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
+    struct gk_op *op = calloc(1, sizeof *op);
+    struct gk_scope *scope = gk_scope_create();
+    float values[8 + 99 * 64 + 50];
+    struct gk_err err = {0};
+    int counts[2] = {0};
+    (void)state;
+    assert_true(plan && tensor && op && scope);
+    make_plan(plan, tensor, op, GK_F32, GK_GEN_TERNARY);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gk_expr_compile(TEXTS[i], scope, &tensor->gen.args[i], &err), GK_OK);
+    }
+    assert_int_equal(gk_generate(plan, 0, 1, false, (unsigned char *)values, &err), GK_OK);
+    for (size_t i = 8; i < GK_ARRAY_COUNT(values); i++) {
+        if ((i - 8) % 64 < 50 && values[i] != 0) {
+            assert_true(values[i] == 128 || values[i] == -128);
+            counts[values[i] > 0]++;
+        }
+    }
+    assert_true(counts[0] > 80 && counts[0] < 170 && counts[1] > 80 && counts[1] < 170);
+    gk_expr_destroy(tensor->gen.args[0]);
+    gk_expr_destroy(tensor->gen.args[1]);
+    gk_scope_destroy(scope);
+    free(plan);
+    free(tensor);
+    free(op);
+}
+
 /* The exact rung has a generator of its own: with the wrong one its sums would not be exact. */
 static void exact_has_its_own(void **state)
 {
@@ -154,10 +187,10 @@ static void places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(quantiles), cmocka_unit_test(normal_values),
-                                       cmocka_unit_test(ternary_values),
-                                       cmocka_unit_test(exact_has_its_own),
-                                       cmocka_unit_test(places)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantiles),         cmocka_unit_test(normal_values),
+        cmocka_unit_test(ternary_values),    cmocka_unit_test(ternary_of_scale),
+        cmocka_unit_test(exact_has_its_own), cmocka_unit_test(places)};
     struct gk_err err = {0};
     return gk_hash_setup(&err) == GK_OK ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }

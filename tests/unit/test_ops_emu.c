@@ -4,8 +4,8 @@
  * leave everything else alone.
  *
  * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes twelve configs a problem instead of
- * one beside the default. Which rung caught what is tested in test_trial; the broken twins of these
- * kernels stand in tests/data/bad_kernels.
+ * one beside the default. An argument confines the run to ops of that name. Which rung caught what
+ * is tested in test_trial; the broken twins of these kernels stand in tests/data/bad_kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,6 +34,7 @@ static struct gk_device *device;
 static struct gk_references *references;
 static struct gk_trial_bench bench;
 static uint32_t tried, sent_back; /* configs */
+static const char *only = "";     /* ops with this in their name */
 
 struct edge {
     const char *op;
@@ -84,6 +85,17 @@ static const struct edge EDGES[] = {
       "{\"cols\":100,\"rows\":3,\"drop\":1.0,\"mask\":true}",
       "{\"cols\":100,\"rows\":3,\"drop\":0.0,\"mask\":true}",
       "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\",\"mask\":true}"}},
+    {"swiglu_gateup",
+     {"{\"M\":1,\"N\":1,\"K\":1}", "{\"M\":33,\"N\":70,\"K\":200}",
+      "{\"M\":3,\"N\":40,\"K\":1030,\"packed\":true,\"align\":4}",
+      "{\"M\":17,\"N\":48,\"K\":160,\"dtype\":\"f16\",\"ldx\":168,\"ldw\":176,\"ldo\":56}",
+      "{\"M\":66,\"N\":33,\"K\":65,\"dtype_out\":\"f32\",\"packed\":true}",
+      "{\"M\":20,\"N\":96,\"K\":512,\"ldo\":98}"}},
+    {"linear_cross_entropy",
+     {"{\"rows\":1,\"cols\":1,\"K\":1}", "{\"rows\":20,\"cols\":100,\"K\":64}",
+      "{\"rows\":3,\"cols\":1111,\"K\":40,\"smoothing\":0.1,\"z_loss\":0.001}",
+      "{\"rows\":66,\"cols\":257,\"K\":33,\"dtype\":\"f16\",\"align\":2,\"ignore_index\":5}",
+      "{\"rows\":17,\"cols\":67,\"K\":130,\"ldx\":136,\"ldw\":144,\"smoothing\":1.0}"}},
     {"rope",
      {"{\"tokens\":1,\"q_heads\":1,\"kv_heads\":1,\"head_dim\":2}",
       "{\"tokens\":7,\"q_heads\":5,\"kv_heads\":1,\"head_dim\":128}",
@@ -258,12 +270,15 @@ static void every_op(void **state)
 {
     (void)state;
     for (size_t i = 0; i < GK_ARRAY_COUNT(EDGES); i++) {
-        check_op(&EDGES[i]);
+        if (strstr(EDGES[i].op, only)) {
+            check_op(&EDGES[i]);
+        }
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_op)};
+    only = argc > 1 ? argv[1] : "";
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -540,7 +540,7 @@ GK_DEVICE_CALLED u64 draw(const Generator &gen, u64 number)
         break;
     case kTernary:
         if (unit(block.word[0]) < gen.args[0] * (2.0 / 3.0)) {
-            value = block.word[1] & 1 ? 1.0 : -1.0;
+            value = block.word[1] & 1 ? gen.args[1] : -gen.args[1];
         }
         break;
     case kConstant:
