@@ -108,6 +108,14 @@ static const struct edge EDGES[] = {
       "{\"tokens\":2,\"q_heads\":3,\"kv_heads\":1,\"head_dim\":10,\"rotary_dim\":6,\"align\":2}",
       "{\"tokens\":4,\"q_heads\":8,\"kv_heads\":8,\"head_dim\":256,\"rotary_dim\":64,\"style\":"
       "\"gptj\",\"in_place\":true}"}},
+    {"attention_decode",
+     {"{\"batch\":1,\"q_heads\":1,\"kv_len\":1}",
+      "{\"batch\":2,\"q_heads\":8,\"kv_heads\":2,\"kv_len\":128,\"head_dim\":64}",
+      "{\"batch\":1,\"q_heads\":3,\"kv_heads\":1,\"kv_len\":517,\"dtype\":\"f16\",\"lse\":true}",
+      "{\"batch\":3,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":200,\"kv_lens\":{\"each\":[0,200,1]},"
+      "\"q_len\":3,\"lse\":true,\"head_dim\":64}",
+      "{\"batch\":1,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":130,\"head_dim\":256,\"causal\":false,"
+      "\"q_len\":2,\"kv_layout\":\"HND\"}"}},
 };
 
 static void need(enum gk_status status, const struct gk_err *err)

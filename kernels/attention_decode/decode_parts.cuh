@@ -1,0 +1,119 @@
+// What the launches of attention_decode share: where the parts of a request's keys begin and how many
+// there are, what a part leaves in the workspace, and how parts become a row of the output.
+//
+// A request's keys are cut into chunks of `chunk` keys; the shared prefix is cut likewise, and its
+// parts come first. A row of a part is its sum of values weighted by 2^(score - most), not divided,
+// and (most, sum): scores are in units of log2 e, so that exponentials are powers of two. A row that
+// sees no key of the part has most = -inf and sums of 0. Who reads the workspace counts parts by the
+// same rule as those who write it, so nothing is read that no block of this run wrote.
+#pragma once
+
+#include <gk/rows.cuh>
+
+namespace decode
+{
+
+using namespace gk;
+
+constexpr float kLn2 = 0.69314718055994531f;
+constexpr u32 kPartsMax = 1024; // of a row
+
+// Of a request: chunks that hold a key.
+GK_DEVICE i32 parts_of(i32 keys, i32 chunk)
+{
+    return ceil_div(keys, chunk);
+}
+
+// 2^(part - all), where all is at least part: 0 of a part without keys, though both be -inf.
+GK_DEVICE float weight_of(float part, float all)
+{
+    return part == MaxOp::neutral() ? 0.0f : ptx::exp2_approx(part - all);
+}
+
+// The natural logarithm of the sum of exponentials; -inf where there was no key.
+GK_DEVICE float natural_lse(float most, float sum)
+{
+    return sum == 0.0f ? MaxOp::neutral() : (most + __log2f(sum)) * kLn2;
+}
+
+// What divides the sums of a row. A NaN stays one.
+GK_DEVICE float inverse_of(float sum)
+{
+    return sum == 0.0f ? 0.0f : 1.0f / sum;
+}
+
+// The workspace: sums [part][row][dim], stats [part][row], row = (request, query, head).
+struct Partial {
+    float *sums;
+    float2 *stats;
+    i64 rows;
+
+    GK_DEVICE i64 place(i32 part, i64 row) const
+    {
+        return part * rows + row;
+    }
+};
+
+// The outputs.
+template <typename T, u32 kDim> struct Output {
+    T *out;
+    float *lse; // may be null
+
+    GK_DEVICE void store(i64 row, u32 column, const float (&v)[4]) const
+    {
+        static_assert(sizeof(T) == 2, "four elements are two registers");
+        ptx::st_global_v2(out + row * kDim + column, pack_pair<T>(v[0], v[1]),
+                          pack_pair<T>(v[2], v[3]));
+    }
+    GK_DEVICE void store_lse(i64 row, float most, float sum) const
+    {
+        if (lse != nullptr) {
+            lse[row] = natural_lse(most, sum);
+        }
+    }
+};
+
+// Past L1: another SM wrote them.
+GK_DEVICE float2 load_stats(const float2 *from)
+{
+    u32 word[2];
+    ptx::load<CacheUse::kL2>(word, from, 0);
+    return make_float2(__uint_as_float(word[0]), __uint_as_float(word[1]));
+}
+
+// One warp: weights of a row's parts, 2^(most of the part - most of all), and the row's own stats.
+GK_DEVICE float2 weigh_parts(const Partial &partial, i64 row, i32 parts, float *weights)
+{
+    const i32 lane = static_cast<i32>(lane_index());
+    float most = MaxOp::neutral(), sum = 0.0f;
+    for (i32 part = lane; part < parts; part += static_cast<i32>(kWarpSize)) {
+        most = fmaxf(most, load_stats(partial.stats + partial.place(part, row)).x);
+    }
+    most = warp_reduce<MaxOp>(most);
+    for (i32 part = lane; part < parts; part += static_cast<i32>(kWarpSize)) {
+        const float2 stats = load_stats(partial.stats + partial.place(part, row));
+        const float weight = weight_of(stats.x, most);
+        weights[part] = weight;
+        sum += weight * stats.y;
+    }
+    return make_float2(most, warp_reduce<SumOp>(sum));
+}
+
+// Four columns of a row: parts first, first + step, ... added in that order.
+template <u32 kDim>
+GK_DEVICE void add_parts(float (&v)[4], const Partial &partial, i64 row, u32 column, i32 first,
+                         i32 step, i32 parts, const float *weights)
+{
+#pragma unroll 4
+    for (i32 part = first; part < parts; part += step) {
+        const uint4 word =
+            ptx::ld_global_v4_cg(partial.sums + partial.place(part, row) * kDim + column);
+        const float weight = weights[part];
+        v[0] += weight * __uint_as_float(word.x);
+        v[1] += weight * __uint_as_float(word.y);
+        v[2] += weight * __uint_as_float(word.z);
+        v[3] += weight * __uint_as_float(word.w);
+    }
+}
+
+} // namespace decode

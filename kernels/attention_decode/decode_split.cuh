@@ -1,0 +1,25 @@
+// attention_decode over the keys that requests have of their own: see decode_body.cuh.
+// Grid: x key heads, and tiles of rows where a request has more than 16 M_TILES; y parts, for the
+// longest request that there is room for; z requests. Blocks without keys leave at once.
+
+#define DECODE_PREFIX false
+#include "decode_body.cuh"
+
+using namespace decode;
+
+extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
+    gk_decode_split(const Config::Element *q, const Config::Cached *k, const Config::Cached *v,
+                    const i32 *pages, const i32 *lengths, const float *k_scale,
+                    const float *v_scale, const float *table, Config::Element *out, float *lse,
+                    float *partial_sums, float2 *partial_stats, u32 *arrivals, i32 q_len,
+                    i32 q_heads, i32 kv_heads, i32 prefix, i32 rotary, i32 pages_row,
+                    i64 page_stride, i64 key_stride, i64 head_stride, i32 chunk, i32 rows,
+                    i32 prefix_parts, i64 partial_rows, float scale_log2)
+{
+    extern __shared__ Smem shared[];
+    const Inputs in{q, k, v, pages, lengths, k_scale, v_scale, table};
+    const Shape shape{q_len,      q_heads,     kv_heads, prefix, rotary,       pages_row,    page_stride,
+                      key_stride, head_stride, chunk,    rows,   prefix_parts, partial_rows, scale_log2};
+    run_block(shared[0], in, shape, Output<Config::Element, Config::kDim>{out, lse},
+              Partial{partial_sums, partial_stats, partial_rows}, arrivals);
+}
