@@ -3,31 +3,37 @@
 // query heads of the group times the queries of the request are packed into the rows of the tensor
 // core's tile, so keys and values are read once for all of them.
 //
-// Layouts   Rows of a tile of keys or values lie in shared memory as they lie in the cache, padded by
+// Layouts   Rows of a tile of keys or values lie in shared memory as they lie in the cache, padded
+// by
 //           gk::PaddedTile. 16-bit ones become fragments by ldmatrix; e4m3 ones are widened in
 //           registers (<gk/narrow.cuh>).
-// Roles     All warps do the same on other keys: tile n of warp w begins at chunk + (n WARPS + w) KEYS.
-//           A warp has a ring of its own, copies its tiles, scores its keys, keeps a maximum and sums
-//           of its own: no warp waits for another before the end. Then sums meet in shared memory.
+// Roles     All warps do the same on other keys: tile n of warp w begins at chunk + (n WARPS + w)
+// KEYS.
+//           A warp has a ring of its own, copies its tiles, scores its keys, keeps a maximum and
+//           sums of its own: no warp waits for another before the end. Then sums meet in shared
+//           memory.
 // Ring      STAGES tiles of keys and of values a warp, by cp.async of 16 bytes, one commit group a
-//           tile, an empty one past the end, so that "all but the youngest STAGES - 2 groups" always
-//           means "this tile has landed".
-// Barriers  __syncwarp after each wait: every lane's copies of the tile are visible to the warp, and
-//           all lanes have read the tile before, whose stage is refilled right after it. __syncthreads
-//           when the queries lie in shared memory, when no warp reads a ring any more, and around the
-//           exchange of maxima and sums.
+//           tile, an empty one past the end, so that "all but the youngest STAGES - 2 groups"
+//           always means "this tile has landed".
+// Barriers  __syncwarp after each wait: every lane's copies of the tile are visible to the warp,
+// and
+//           all lanes have read the tile before, whose stage is refilled right after it.
+//           __syncthreads when the queries lie in shared memory, when no warp reads a ring any
+//           more, and around the exchange of maxima and sums.
 // Ragged    Keys past the end of the chunk or of the request are zero-filled, never read (what lies
-//           there may be NaN), their scores -inf, their probabilities 0. Rows past the last query head
-//           are queries of 0 and are not stored.
-// Pages     A warp reads its entries of the page table 32 at a time, one a lane, and the next 32 while
+//           there may be NaN), their scores -inf, their probabilities 0. Rows past the last query
+//           head are queries of 0 and are not stored.
+// Pages     A warp reads its entries of the page table 32 at a time, one a lane, and the next 32
+// while
 //           these are used; a copying lane gets its page by a shuffle.
 // Rope      Queries are turned as they come. A tile of keys is turned on its way to a second tile,
 //           from which it is multiplied.
 //
 // Parameters (decode_mma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS,
-// STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared memory for
-// every tile), LOAD (how caches treat keys and values), BLOCKS that registers are left for, COMBINE
-// (who adds the parts: the last block that comes, or a second launch). The chunk is an argument.
+// STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared memory
+// for every tile), LOAD (how caches treat keys and values), BLOCKS that registers are left for,
+// COMBINE (who adds the parts: the last block that comes, or a second launch). The chunk is an
+// argument.
 
 #include <gk/hopper.cuh>
 #include <gk/narrow.cuh>
@@ -58,7 +64,7 @@ struct Config {
     static constexpr bool kNarrow = sizeof(Cached) == 1;
     static constexpr bool kNarrowKeys = kNarrow && !kTurns; // as they are multiplied
 
-    static constexpr u32 kSteps = kDim / kMmaK;     // of a score
+    static constexpr u32 kSteps = kDim / kMmaK;       // of a score
     static constexpr u32 kColumnTiles = kDim / kMmaN; // of an output
     static constexpr u32 kKeyTiles = kKeys / kMmaN;
     static constexpr u32 kWarpStride = kKeys * kWarps; // keys from tile to tile of a warp
@@ -66,7 +72,7 @@ struct Config {
     using Tile = PaddedTile<kKeys, kDim * sizeof(Cached)>;
     using Turned = PaddedTile<kKeys, kDim * sizeof(Element)>;
     using Query = PaddedTile<kRows, kDim * sizeof(Element)>;
-    using KeyTile = PaddedTile<kKeys, kDim * (kNarrowKeys ? sizeof(Cached) : sizeof(Element))>;
+    using KeyTile = PaddedTile<kKeys, kDim *(kNarrowKeys ? sizeof(Cached) : sizeof(Element))>;
 
     static_assert(kDim % (2 * kMmaK) == 0, "narrow fragments have 32 columns");
     static_assert(kKeys % kMmaK == 0, "probabilities are whole fragments");
@@ -104,7 +110,7 @@ struct alignas(16) Smem {
 struct Problem {
     const i32 *lengths;
     i32 q_len, q_heads, group;
-    i32 prefix;        // keys that come before those of this launch; in the prefix's own: their number
+    i32 prefix; // keys that come before those of this launch; in the prefix's own: their number
     const float *table; // of angles; row p is that of position p
     i32 rotary;
 };
@@ -218,7 +224,8 @@ GK_DEVICE uint4 pack_eight(const float (&v)[kEight])
 
 // A warp's tile of keys to its second tile; its first key has position `position`. Lanes past
 // `valid` rows turn zeros by the angles of the last valid one.
-GK_DEVICE void turn_keys(u8 *turned, const u8 *tile, const Problem &problem, i32 position, i32 valid)
+GK_DEVICE void turn_keys(u8 *turned, const u8 *tile, const Problem &problem, i32 position,
+                         i32 valid)
 {
     constexpr u32 kPieces = Config::kDim / kEight;
 #pragma unroll 1
@@ -226,8 +233,7 @@ GK_DEVICE void turn_keys(u8 *turned, const u8 *tile, const Problem &problem, i32
         const u32 row = index / kPieces, piece = index % kPieces;
         const i32 at = position + min_of(static_cast<i32>(row), valid - 1);
         float v[kEight];
-        turn_eight(v,
-                   reinterpret_cast<const Config::Cached *>(tile + Config::Tile::offset(row, 0)),
+        turn_eight(v, reinterpret_cast<const Config::Cached *>(tile + Config::Tile::offset(row, 0)),
                    static_cast<i32>(piece * kEight),
                    problem.table + static_cast<i64>(at) * problem.rotary, problem.rotary);
         *reinterpret_cast<uint4 *>(turned + Config::Turned::offset(row, piece)) = pack_eight(v);
@@ -255,8 +261,8 @@ class Feed
     Cache cache_;
     const i32 *pages_; // of the request
     u64 policy_;
-    i32 key_, end_; // first key of the next tile; keys from end_ on are not there
-    i32 page_ = 0;  // entries of the page table that were used so far
+    i32 key_, end_;                  // first key of the next tile; keys from end_ on are not there
+    i32 page_ = 0;                   // entries of the page table that were used so far
     u32 slice_ = 0, next_slice_ = 0; // 32 entries, one a lane
 
     // Entry number `entry` of those that this warp will use; begin is the first key.
@@ -306,9 +312,9 @@ class Feed
                 const u32 bytes = key_ + static_cast<i32>(row) < end_ ? kChunkBytes : 0;
                 const u32 to = Tile::offset(row, chunk);
                 ptx::cp_async_as<Config::kLoad, kChunkBytes>(ptx::shared_address(stage.k) + to,
-                                                cache_.k + offset, bytes, policy_);
+                                                             cache_.k + offset, bytes, policy_);
                 ptx::cp_async_as<Config::kLoad, kChunkBytes>(ptx::shared_address(stage.v) + to,
-                                                cache_.v + offset, bytes, policy_);
+                                                             cache_.v + offset, bytes, policy_);
             }
             page_ += kPagesOfTile;
             key_ += kStride;
@@ -385,7 +391,7 @@ class Queries
 // What a warp knows of its rows: lane l has rows l / 4 and l / 4 + 8 of each tile of 16, there the
 // columns of its fragments.
 struct State {
-    static constexpr u32 kHalves = 2; // of a tile's rows
+    static constexpr u32 kHalves = 2;    // of a tile's rows
     float most[Config::kTiles][kHalves]; // of scores; the same in the four lanes of a row
     float sum[Config::kTiles][kHalves];  // of probabilities, of this lane's keys
     FragmentD sums[Config::kTiles][Config::kColumnTiles]; // of values
@@ -484,8 +490,8 @@ GK_DEVICE void mask(Scores &scores, const i32 (&seen)[Config::kTiles][State::kHa
     }
 }
 
-// Scores to probabilities below the greatest score so far; what was summed before shrinks where that
-// grows. `scale` brings scores to units of log2 e.
+// Scores to probabilities below the greatest score so far; what was summed before shrinks where
+// that grows. `scale` brings scores to units of log2 e.
 GK_DEVICE void exponentiate(Scores &scores, State &state, float scale)
 {
 #pragma unroll
@@ -531,9 +537,9 @@ GK_DEVICE void add_values(State &state, const Scores &scores, u32 tile)
 #pragma unroll
         for (u32 i = 0; i < Config::kTiles; ++i) {
             const FragmentD &low = scores.s[i][key / kMmaN], &high = scores.s[i][key / kMmaN + 1];
-            p[i] = FragmentA{{pack_pair<T>(low.v[0], low.v[1]), pack_pair<T>(low.v[2], low.v[3]),
-                              pack_pair<T>(high.v[0], high.v[1]),
-                              pack_pair<T>(high.v[2], high.v[3])}};
+            p[i] =
+                FragmentA{{pack_pair<T>(low.v[0], low.v[1]), pack_pair<T>(low.v[2], low.v[3]),
+                           pack_pair<T>(high.v[0], high.v[1]), pack_pair<T>(high.v[2], high.v[3])}};
         }
 #pragma unroll
         for (u32 j = 0; j < Config::kColumnTiles; j += 4) {
@@ -687,8 +693,8 @@ GK_DEVICE void store_rows(const Smem::Meeting &meeting, const Problem &problem,
     }
 }
 
-// Whether this block comes last at the counter of its rows; what the others wrote before they came is
-// then visible to it. The counter is left at 0, as the next launch wants it.
+// Whether this block comes last at the counter of its rows; what the others wrote before they came
+// is then visible to it. The counter is left at 0, as the next launch wants it.
 GK_DEVICE bool arrive_last(u32 *counter, u32 parts, u32 &ticket)
 {
     __syncthreads(); // the block's part is written
@@ -743,9 +749,9 @@ GK_DEVICE void combine_rows(float *scratch, const Problem &problem,
 // The launch's arguments that are not pointers to what is read and written.
 struct Shape {
     i32 q_len, q_heads, kv_heads, prefix, rotary;
-    i32 pages_row;                          // entries of a row of the page table
+    i32 pages_row;                            // entries of a row of the page table
     i64 page_stride, key_stride, head_stride; // elements of the cache
-    i32 chunk;        // keys of a part
+    i32 chunk;                                // keys of a part
     i32 rows;         // of a key head that one block row reads: of a request, or of all
     i32 prefix_parts; // parts of the shared prefix
     i64 partial_rows;
@@ -766,7 +772,7 @@ struct Work {
     i32 part, parts; // of the request, or of the prefix
     i32 begin, end;  // keys
     i32 keys;
-    bool any; // whether there is anything to write
+    bool any;   // whether there is anything to write
     bool whole; // whether the rows have no other part
 };
 
@@ -806,8 +812,8 @@ GK_DEVICE void find_seen(i32 (&seen)[Config::kTiles][State::kHalves], const Prob
     for (u32 i = 0; i < Config::kTiles; ++i) {
 #pragma unroll
         for (u32 h = 0; h < State::kHalves; ++h) {
-            const i32 row = work.first_row +
-                            static_cast<i32>(i * kMmaM + h * (kMmaM / 2) + lane_index() / 4);
+            const i32 row =
+                work.first_row + static_cast<i32>(i * kMmaM + h * (kMmaM / 2) + lane_index() / 4);
             seen[i][h] = row < rows ? find_row(problem, row, work.kv_head).seen : work.keys;
         }
     }
@@ -837,7 +843,8 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape,
     state.clear();
     i32 seen[Config::kTiles][State::kHalves];
     find_seen(seen, problem, work, shape.rows);
-    const float scale = shape.scale_log2 * (in.k_scale == nullptr ? 1.0f : in.k_scale[work.kv_head]);
+    const float scale =
+        shape.scale_log2 * (in.k_scale == nullptr ? 1.0f : in.k_scale[work.kv_head]);
     const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
     run_ring(smem, feed, state, Queries(smem.query), problem, seen, begin, work.end, seen_by_all,
              scale);

@@ -1,9 +1,11 @@
-// Last launch of attention_decode: adds the parts of each row, weighted by their sums of exponentials
-// (decode_parts.cuh). The order of the parts is fixed, so a result is the same bit for bit in every
-// run. Rows of a single part were stored by the first launch; their blocks leave at once.
+// Last launch of attention_decode: adds the parts of each row, weighted by their sums of
+// exponentials (decode_parts.cuh). The order of the parts is fixed, so a result is the same bit for
+// bit in every run. Rows of a single part were stored by the first launch; their blocks leave at
+// once.
 //
 // Grid      x: rows of the output, one a block.
-// Roles     Warp 0 weighs the parts; then a thread has four columns and every SLICES-th part, and the
+// Roles     Warp 0 weighs the parts; then a thread has four columns and every SLICES-th part, and
+// the
 //           first slice adds what the others found.
 // Barriers  __syncthreads behind the weights, and before slices are added.
 // Overlap   On sm_90 it may begin while the launch ahead still runs: it waits before it reads the

@@ -1,11 +1,11 @@
-// What the launches of attention_decode share: where the parts of a request's keys begin and how many
-// there are, what a part leaves in the workspace, and how parts become a row of the output.
+// What the launches of attention_decode share: where the parts of a request's keys begin and how
+// many there are, what a part leaves in the workspace, and how parts become a row of the output.
 //
 // A request's keys are cut into chunks of `chunk` keys; the shared prefix is cut likewise, and its
 // parts come first. A row of a part is its sum of values weighted by 2^(score - most), not divided,
-// and (most, sum): scores are in units of log2 e, so that exponentials are powers of two. A row that
-// sees no key of the part has most = -inf and sums of 0. Who reads the workspace counts parts by the
-// same rule as those who write it, so nothing is read that no block of this run wrote.
+// and (most, sum): scores are in units of log2 e, so that exponentials are powers of two. A row
+// that sees no key of the part has most = -inf and sums of 0. Who reads the workspace counts parts
+// by the same rule as those who write it, so nothing is read that no block of this run wrote.
 #pragma once
 
 #include <gk/rows.cuh>

@@ -1,7 +1,7 @@
-// attention_decode over the keys that all requests share: see decode_body.cuh. The rows of all requests
-// are one list here, so that a key is read once for 16 M_TILES of them.
-// Grid: x key heads and tiles of rows; y parts of the prefix. Its cache has no pages; arguments about
-// pages, outputs and arrivals are not used.
+// attention_decode over the keys that all requests share: see decode_body.cuh. The rows of all
+// requests are one list here, so that a key is read once for 16 M_TILES of them. Grid: x key heads
+// and tiles of rows; y parts of the prefix. Its cache has no pages; arguments about pages, outputs
+// and arrivals are not used.
 
 #define DECODE_PREFIX true
 #include "decode_body.cuh"
@@ -10,17 +10,18 @@ using namespace decode;
 
 extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
     gk_decode_prefix(const Config::Element *q, const Config::Cached *k, const Config::Cached *v,
-                    const i32 *pages, const i32 *lengths, const float *k_scale,
-                    const float *v_scale, const float *table, Config::Element *out, float *lse,
-                    float *partial_sums, float2 *partial_stats, u32 *arrivals, i32 q_len,
-                    i32 q_heads, i32 kv_heads, i32 prefix, i32 rotary, i32 pages_row,
-                    i64 page_stride, i64 key_stride, i64 head_stride, i32 chunk, i32 rows,
-                    i32 prefix_parts, i64 partial_rows, float scale_log2)
+                     const i32 *pages, const i32 *lengths, const float *k_scale,
+                     const float *v_scale, const float *table, Config::Element *out, float *lse,
+                     float *partial_sums, float2 *partial_stats, u32 *arrivals, i32 q_len,
+                     i32 q_heads, i32 kv_heads, i32 prefix, i32 rotary, i32 pages_row,
+                     i64 page_stride, i64 key_stride, i64 head_stride, i32 chunk, i32 rows,
+                     i32 prefix_parts, i64 partial_rows, float scale_log2)
 {
     extern __shared__ Smem shared[];
     const Inputs in{q, k, v, pages, lengths, k_scale, v_scale, table};
-    const Shape shape{q_len,      q_heads,     kv_heads, prefix, rotary,       pages_row,    page_stride,
-                      key_stride, head_stride, chunk,    rows,   prefix_parts, partial_rows, scale_log2};
+    const Shape shape{q_len,     q_heads,      kv_heads,     prefix,      rotary,
+                      pages_row, page_stride,  key_stride,   head_stride, chunk,
+                      rows,      prefix_parts, partial_rows, scale_log2};
     run_block(shared[0], in, shape, Output<Config::Element, Config::kDim>{out, lse},
               Partial{partial_sums, partial_stats, partial_rows}, arrivals);
 }

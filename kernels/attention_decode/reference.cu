@@ -4,8 +4,9 @@
 // down when it grows.
 //
 // Magnitudes. A score that is off by d moves its probability by the part d. So the magnitude of an
-// output is the sum of p |v|, and of p (|v| + |out|) times what the score may be off by, in units of
-// the term `probabilities` of op.json; that of lse is all that it may be off by, in units of 2^-23.
+// output is the sum of p |v|, and of p (|v| + |out|) times what the score may be off by, in units
+// of the term `probabilities` of op.json; that of lse is all that it may be off by, in units of
+// 2^-23.
 
 #include <gk/plain.cuh>
 
@@ -20,9 +21,9 @@ FUNCTION double number(E4m3 x)
     if ((x.bits & 0x7f) == 0x7f) {
         return __longlong_as_double(0x7ff8000000000000LL);
     }
-    const double magnitude = exponent == 0
-                                 ? fraction * 0x1p-9
-                                 : (8 + fraction) * __longlong_as_double((i64)(exponent + 1013) << 52);
+    const double magnitude =
+        exponent == 0 ? fraction * 0x1p-9
+                      : (8 + fraction) * __longlong_as_double((i64)(exponent + 1013) << 52);
     return x.bits & 0x80 ? -magnitude : magnitude;
 }
 
@@ -32,7 +33,7 @@ typedef E4m3 Cached;
 typedef Element Cached;
 #endif
 
-constexpr int kKeys = 128; // threads too
+constexpr int kKeys = 128;  // threads too
 constexpr int kColumns = 4; // of a thread: head_dim is at most 512
 
 #if GK_DTYPE_BF16
