@@ -21,7 +21,7 @@
 
 #define BROKEN    GK_SOURCE_DIR "/tests/data/bad_kernels"
 #define RIGHT     GK_SOURCE_DIR "/tests/data/right_kernels"
-#define FILES_MAX 100u
+#define FILES_MAX 200u
 #define SEEDS_ALL 200u
 #define SEEDS_FEW 5u
 #ifdef __SANITIZE_ADDRESS__ /* costs ten times as much, and finds what few seeds find */

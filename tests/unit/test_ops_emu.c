@@ -3,9 +3,10 @@
  * config and a seeded choice of others. Whatever is legal must compile, verify on an input set and
  * leave everything else alone.
  *
- * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes twelve configs a problem instead of
- * one beside the default. An argument confines the run to ops of that name. Which rung caught what
- * is tested in test_trial; the broken twins of these kernels stand in tests/data/bad_kernels.
+ * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes every problem, and twelve configs of
+ * each instead of one beside the default. An argument confines the run to ops of that name. Which
+ * rung caught what is tested in test_trial; the broken twins of these kernels stand in
+ * tests/data/bad_kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,21 +19,18 @@
 #include "core/prng.h"
 #include "search/space.h"
 #include "tests/support/check.h"
-#include "worker/compile_job.h"
+#include "tests/unit/op_trial.h"
 #include "worker/generate.h"
-#include "worker/trial.h"
 
-/* Problems are taken one in so many: the sanitizers make an interpreter slow. */
+/* Problems are taken one in so many: all of an op's take seconds, and the sanitizers make an
+ * interpreter slow. */
 #ifdef __SANITIZE_ADDRESS__
-#define STEP 4
+#define STEP 6
 #else
-#define STEP 1
+#define STEP 3
 #endif
 
-static struct gk_compiler *compiler;
-static struct gk_device *device;
-static struct gk_references *references;
-static struct gk_trial_bench bench;
+static struct op_trial_rig rig;
 static uint32_t tried, sent_back; /* configs */
 static const char *only = "";     /* ops with this in their name */
 
@@ -118,38 +116,16 @@ static const struct edge EDGES[] = {
       "\"q_len\":2,\"kv_layout\":\"HND\"}"}},
 };
 
-static void need(enum gk_status status, const struct gk_err *err)
-{
-    if (status != GK_OK) {
-        fail_msg("%s: %s", gk_status_name(status), err->text);
-    }
-}
-
 static int set_up(void **state)
 {
-    struct gk_err err = {0};
-    struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
-                                        .cuda_home = getenv("CUDA_HOME")};
     (void)state;
-    if (gk_compiler_open(&places, &compiler, &err) != GK_OK) {
-        print_message("skipped: %s\n", err.text);
-        exit(77);
-    }
-    if (gk_hash_setup(&err) != GK_OK || gk_device_open("emu:sm_80", &device, &err) != GK_OK) {
-        print_error("%s\n", err.text);
-        return -1;
-    }
-    references = gk_references_create((size_t)256 << 20);
-    bench = (struct gk_trial_bench){.device = device, .references = references};
-    return references ? 0 : -1;
+    return op_trial_open(&rig, "emu:sm_80");
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    gk_references_destroy(references);
-    gk_device_close(device);
-    gk_compiler_close(compiler);
+    op_trial_close(&rig);
     return 0;
 }
 
@@ -159,51 +135,13 @@ static uint64_t env_number(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
-static void compile(const struct gk_catalog *catalog, const struct gk_plan *plan, uint32_t launch,
-                    struct gk_compile_output *output)
-{
-    struct gk_compile_job job = {0};
-    struct gk_err err = {0};
-    need(gk_compile_job_make(catalog, plan, launch, "sm_80", &job, &err), &err);
-    need(gk_compile_job_run(&job, compiler, output, &err), &err);
-    gk_compile_job_fini(&job);
-    if (!output->compiled) {
-        fail_msg("%s", output->log);
-    }
-}
-
 /* One config through a trial. */
 static void check(const struct gk_catalog *catalog, const struct gk_op *op,
                   const struct gk_problem *problem, const struct gk_config *config,
                   const struct gk_tree *tree, const char *what, uint32_t set)
 {
-    struct gk_plan plan = {0}, reference = {0};
-    struct gk_compile_output outputs[GK_LAUNCHES_MAX] = {0}, reference_output = {0};
     struct gk_record record;
-    struct gk_err err = {0};
-    struct gk_trial trial = {.op = op,
-                             .problem = problem,
-                             .config = config,
-                             .input_set = set,
-                             .reference_code = &reference_output,
-                             .effort = gk_effort_search()};
-    for (uint32_t i = 0; i < op->template_count; i++) {
-        if (strcmp(op->templates[i].name, config->template_name) == 0) {
-            trial.template_ = &op->templates[i];
-        }
-    }
-    assert_non_null(trial.template_);
-    need(gk_plan_render(op, trial.template_, problem, config, &device->props, &plan, &err), &err);
-    need(gk_plan_reference(op, problem, &device->props, &reference, &err), &err);
-    compile(catalog, &reference, 0, &reference_output);
-    for (uint32_t i = 0; i < plan.launch_count; i++) {
-        if (plan.launches[i].present) {
-            compile(catalog, &plan, i, &outputs[i]);
-        }
-        trial.codes[i] = &outputs[i];
-    }
-    gk_record_init(&record);
-    need(gk_trial_run(&bench, &trial, &record, &err), &err);
+    op_trial_run(&rig, catalog, op, problem, config, set, &record);
     /* A rule after compiling may send a config back: registers are known only then. */
     if (record.failure != GK_FAILURE_NONE && record.failure != GK_FAILURE_RESOURCES) {
         char *text = gk_config_text(tree, config);
@@ -213,12 +151,6 @@ static void check(const struct gk_catalog *catalog, const struct gk_op *op,
     tried += record.failure == GK_FAILURE_NONE;
     sent_back += record.failure != GK_FAILURE_NONE;
     gk_record_fini(&record);
-    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
-        gk_compile_output_fini(&outputs[i]);
-    }
-    gk_compile_output_fini(&reference_output);
-    gk_plan_fini(&plan);
-    gk_plan_fini(&reference);
 }
 
 static void check_problem(const struct gk_catalog *catalog, const struct gk_op *op,
@@ -231,11 +163,11 @@ static void check_problem(const struct gk_catalog *catalog, const struct gk_op *
     struct gk_prng prng;
     struct gk_err err = {0};
     uint32_t tree = 0;
-    need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    need(gk_catalog_space(op, &problem, &device->props, &def, &err), &err);
-    need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    op_trial_need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
     check(catalog, op, &problem, &config, &def.trees[tree], text, GK_INPUT_SETS_ALL);
-    need(gk_space_create(&def, &space, &err), &err);
+    op_trial_need(gk_space_create(&def, &space, &err), &err);
     gk_prng_init(&prng, seed, 0);
     for (uint32_t i = 0; i < sampled; i++) {
         uint32_t index = (uint32_t)gk_prng_below(&prng, gk_space_count(space));
@@ -250,23 +182,19 @@ static void check_problem(const struct gk_catalog *catalog, const struct gk_op *
 
 static void check_op(const struct edge *edge)
 {
-    struct gk_catalog *catalog = NULL;
-    struct gk_diag diag;
-    struct gk_err err = {0};
+    struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", edge->op);
     char text[256];
-    uint64_t seed = env_number("GKTUNE_TEST_SEED", 1);
-    gk_diag_init(&diag);
-    if (gk_catalog_load_for(GK_SOURCE_DIR "/kernels", edge->op, &catalog, &diag) != GK_OK) {
-        (void)gk_diag_status(&diag, &err);
-        fail_msg("%s", err.text);
+    bool all = env_number("GKTUNE_TEST_ALL", 0) != 0;
+    uint64_t seed = env_number("GKTUNE_TEST_SEED", 1), step = all ? 1 : STEP;
+    size_t count = 0;
+    while (count < GK_ARRAY_COUNT(edge->problems) && edge->problems[count]) {
+        count++;
     }
-    gk_diag_fini(&diag);
+    step = step < count ? step : count; /* one problem of each op at least */
     tried = sent_back = 0;
-    for (size_t i = seed % STEP; i < GK_ARRAY_COUNT(edge->problems) && edge->problems[i];
-         i += STEP) {
+    for (size_t i = seed % step; i < count; i += step) {
         (void)snprintf(text, sizeof text, "%s%s", edge->op, edge->problems[i]); /* short ones */
-        check_problem(catalog, gk_catalog_find(catalog, edge->op), text, seed + i,
-                      env_number("GKTUNE_TEST_ALL", 0) ? 12 : 1);
+        check_problem(catalog, gk_catalog_find(catalog, edge->op), text, seed + i, all ? 12 : 1);
     }
     gk_catalog_destroy(catalog);
     print_message("%s: %u configs verified, %u sent back after compiling\n", edge->op, tried,

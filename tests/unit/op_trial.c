@@ -1,0 +1,112 @@
+/*
+ * See op_trial.h.
+ */
+#include "tests/unit/op_trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TARGET "sm_80"
+
+void op_trial_need(enum gk_status status, const struct gk_err *err)
+{
+    if (status != GK_OK) {
+        fail_msg("%s: %s", gk_status_name(status), err->text);
+    }
+}
+
+int op_trial_open(struct op_trial_rig *rig, const char *device)
+{
+    struct gk_err err = {0};
+    struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                        .cuda_home = getenv("CUDA_HOME")};
+    if (gk_compiler_open(&places, &rig->compiler, &err) != GK_OK) {
+        print_message("skipped: %s\n", err.text);
+        exit(77);
+    }
+    if (gk_hash_setup(&err) != GK_OK || gk_device_open(device, &rig->device, &err) != GK_OK) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    rig->references = gk_references_create((size_t)256 << 20);
+    rig->bench = (struct gk_trial_bench){.device = rig->device, .references = rig->references};
+    return rig->references ? 0 : -1;
+}
+
+void op_trial_close(struct op_trial_rig *rig)
+{
+    gk_references_destroy(rig->references);
+    gk_device_close(rig->device);
+    gk_compiler_close(rig->compiler);
+}
+
+struct gk_catalog *op_trial_catalog(const char *root, const char *op)
+{
+    struct gk_catalog *catalog = NULL;
+    struct gk_diag diag;
+    struct gk_err err = {0};
+    gk_diag_init(&diag);
+    if (gk_catalog_load_for(root, op, &catalog, &diag) != GK_OK) {
+        (void)gk_diag_status(&diag, &err);
+        fail_msg("%s", err.text);
+    }
+    gk_diag_fini(&diag);
+    return catalog;
+}
+
+static void compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                    const struct gk_plan *plan, uint32_t launch, struct gk_compile_output *output)
+{
+    struct gk_compile_job job = {0};
+    struct gk_err err = {0};
+    op_trial_need(gk_compile_job_make(catalog, plan, launch, TARGET, &job, &err), &err);
+    op_trial_need(gk_compile_job_run(&job, rig->compiler, output, &err), &err);
+    gk_compile_job_fini(&job);
+    if (!output->compiled) {
+        fail_msg("%s", output->log);
+    }
+}
+
+void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                  const struct gk_op *op, const struct gk_problem *problem,
+                  const struct gk_config *config, uint32_t set, struct gk_record *record)
+{
+    struct gk_plan plan = {0}, reference = {0};
+    struct gk_compile_output outputs[GK_LAUNCHES_MAX] = {0}, reference_output = {0};
+    const struct gk_device_props *props = &rig->device->props;
+    struct gk_err err = {0};
+    struct gk_trial trial = {.op = op,
+                             .problem = problem,
+                             .config = config,
+                             .input_set = set,
+                             .reference_code = &reference_output,
+                             .effort = gk_effort_search()};
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config->template_name) == 0) {
+            trial.template_ = &op->templates[i];
+        }
+    }
+    assert_non_null(trial.template_);
+    op_trial_need(gk_plan_render(op, trial.template_, problem, config, props, &plan, &err), &err);
+    op_trial_need(gk_plan_reference(op, problem, props, &reference, &err), &err);
+    compile(rig, catalog, &reference, 0, &reference_output);
+    for (uint32_t i = 0; i < plan.launch_count; i++) {
+        if (plan.launches[i].present) {
+            compile(rig, catalog, &plan, i, &outputs[i]);
+        }
+        trial.codes[i] = &outputs[i];
+    }
+    gk_record_init(record);
+    op_trial_need(gk_trial_run(&rig->bench, &trial, record, &err), &err);
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
+        gk_compile_output_fini(&outputs[i]);
+    }
+    gk_compile_output_fini(&reference_output);
+    gk_plan_fini(&plan);
+    gk_plan_fini(&reference);
+}

@@ -1,0 +1,31 @@
+/*
+ * Configs of the ops under kernels/ through a whole trial on the emulated device, as an executor
+ * runs them: rendered, compiled, verified on the ladder.
+ */
+#ifndef GK_TESTS_UNIT_OP_TRIAL_H
+#define GK_TESTS_UNIT_OP_TRIAL_H
+
+#include "worker/compile_job.h"
+#include "worker/trial.h"
+
+struct op_trial_rig {
+    struct gk_compiler *compiler;
+    struct gk_device *device;
+    struct gk_references *references;
+    struct gk_trial_bench bench;
+};
+
+/* 0, or -1 with a message; ends the process with 77 (skipped) where there is no NVRTC. */
+int op_trial_open(struct op_trial_rig *rig, const char *device);
+void op_trial_close(struct op_trial_rig *rig);
+/* Fails the test with the status and its message. */
+void op_trial_need(enum gk_status status, const struct gk_err *err);
+/* One op of the folder of ops at `root`; fails the test with the first mistake in it. */
+struct gk_catalog *op_trial_catalog(const char *root, const char *op);
+/* One config on one input set, or on all (GK_INPUT_SETS_ALL); the caller ends the record. Fails the
+ * test where nothing comes out: a source does not compile, the worker itself cannot go on. */
+void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                  const struct gk_op *op, const struct gk_problem *problem,
+                  const struct gk_config *config, uint32_t set, struct gk_record *record);
+
+#endif

@@ -1,0 +1,337 @@
+/*
+ * Built-in ops with a mistake in their sources, each of which a trial must end, for the reason that
+ * tests/data/bad_kernels/ops.txt names: a fault that the emulated device finds while it runs, or a
+ * rung of the ladder. The unchanged sources must pass the same trial.
+ *
+ * GKTUNE_TEST_SEED chooses the sample, one in six; GKTUNE_TEST_ALL=1 takes all. An argument
+ * confines the run to mistakes of that name. GK_TWINS_SHOW=1 prints how each ended.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "search/space.h"
+#include "tests/support/check.h"
+#include "tests/unit/op_trial.h"
+
+#define KERNELS      GK_SOURCE_DIR "/kernels"
+#define LIST         GK_SOURCE_DIR "/tests/data/bad_kernels/ops.txt"
+#define LIST_MAX     (128u << 10)
+#define SOURCE_MAX   (128u << 10)
+#define MISTAKES_MAX 100u
+#define TEXT_SIZE    1200u
+#define SAMPLE       6u /* one in so many */
+
+struct mistake {
+    char name[120];
+    char op[40];
+    char problem[200]; /* canonical text without the op's name */
+    char config[160]; /* "PIECES=0,GROUP=128": the first legal config with these; "": the default */
+    char file[80];    /* "softmax/softmax_rows.cuh", "gk/rows.cuh" */
+    char wants[120];  /* "race|wrong_result at reference" */
+    char old[TEXT_SIZE], new[TEXT_SIZE];
+};
+
+static struct mistake mistakes[MISTAKES_MAX];
+static uint32_t mistake_count;
+static struct op_trial_rig rig;
+
+/* ------------------------------------------------------------------ the list */
+
+static void add_line(char *to, const char *line)
+{
+    size_t used = strlen(to);
+    (void)snprintf(to + used, TEXT_SIZE - used, "%s%s", used ? "\n" : "", line);
+}
+
+static void read_field(struct mistake *mistake, const char *line)
+{
+    const struct {
+        const char *key;
+        char *to;
+        size_t size;
+    } FIELDS[] = {{"op:", mistake->op, sizeof mistake->op},
+                  {"problem:", mistake->problem, sizeof mistake->problem},
+                  {"config:", mistake->config, sizeof mistake->config},
+                  {"file:", mistake->file, sizeof mistake->file},
+                  {"wants:", mistake->wants, sizeof mistake->wants}};
+    const char *value = strchr(line, ':');
+    value = value && value[1] == ' ' ? value + 2 : value ? value + 1 : "";
+    for (size_t i = 0; i < GK_ARRAY_COUNT(FIELDS); i++) {
+        if (strncmp(line, FIELDS[i].key, strlen(FIELDS[i].key)) == 0) {
+            (void)snprintf(FIELDS[i].to, FIELDS[i].size, "%s", value);
+            return;
+        }
+    }
+    if (strncmp(line, "old:", 4) == 0) {
+        add_line(mistake->old, value);
+    } else if (strncmp(line, "new:", 4) == 0) {
+        add_line(mistake->new, value);
+    } else {
+        fail_msg("%s: '%s' is no field", LIST, line);
+    }
+}
+
+static void load_list(void)
+{
+    struct gk_err err = {0};
+    char *text = NULL;
+    size_t size = 0;
+    assert_ok(gk_file_load(LIST, LIST_MAX, &text, &size, &err), err);
+    for (char *line = text; line;) {
+        char *end = strchr(line, '\n');
+        if (end) {
+            *end = 0;
+        }
+        if (strncmp(line, "name: ", 6) == 0) {
+            assert_true(mistake_count < MISTAKES_MAX);
+            (void)snprintf(mistakes[mistake_count].name, sizeof mistakes[0].name, "%s", line + 6);
+            mistake_count++;
+        } else if (*line && *line != '#' && mistake_count) {
+            read_field(&mistakes[mistake_count - 1], line);
+        }
+        line = end ? end + 1 : NULL;
+    }
+    free(text);
+}
+
+/* ------------------------------------------------------------------ a folder with the mistake */
+
+/* `text` with the mistake in it; the old text must be there exactly once. */
+static char *changed(const struct mistake *mistake, const char *text)
+{
+    const char *at = strstr(text, mistake->old);
+    char *out = calloc(1, strlen(text) + TEXT_SIZE);
+    assert_non_null(out);
+    if (!mistake->old[0] || !at || strstr(at + 1, mistake->old)) {
+        fail_msg("%s: the old text is %s in %s", mistake->name, at ? "not alone" : "not",
+                 mistake->file);
+    } else {
+        (void)snprintf(out, strlen(text) + TEXT_SIZE, "%.*s%s%s", (int)(at - text), text,
+                       mistake->new, at + strlen(mistake->old));
+    }
+    return out;
+}
+
+static bool copy_file(const char *from, const char *to, const struct mistake *mistake, bool hit)
+{
+    struct gk_err err = {0};
+    char *text = NULL;
+    size_t size = 0;
+    assert_ok(gk_file_load(from, SOURCE_MAX, &text, &size, &err), err);
+    char *out = hit ? changed(mistake, text) : text;
+    FILE *file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_true(fputs(out, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    if (hit) {
+        free(out);
+    }
+    free(text);
+    return hit;
+}
+
+/* Files of kernels/`from` to root/`from`; `as` is the folder's name in a mistake. Returns how many
+ * were changed. */
+static uint32_t copy_folder(const char *root, const char *from, const char *as,
+                            const struct mistake *mistake)
+{
+    char source[300], target[300], path[700], to[700], name[300];
+    uint32_t hits = 0;
+    (void)snprintf(source, sizeof source, "%s/%s", KERNELS, from);
+    (void)snprintf(target, sizeof target, "%s/%s", root, from);
+    assert_int_equal(mkdir(target, 0700), 0);
+    DIR *dir = opendir(source);
+    assert_non_null(dir);
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        if (entry->d_name[0] == '.' || strstr(entry->d_name, ".md")) {
+            continue;
+        }
+        (void)snprintf(path, sizeof path, "%s/%s", source, entry->d_name);
+        (void)snprintf(to, sizeof to, "%s/%s", target, entry->d_name);
+        (void)snprintf(name, sizeof name, "%.32s/%.250s", as, entry->d_name);
+        hits += copy_file(path, to, mistake, strcmp(name, mistake->file) == 0);
+    }
+    (void)closedir(dir);
+    return hits;
+}
+
+static void make_folder(const struct mistake *mistake, char *root)
+{
+    char include[300];
+    assert_non_null(mkdtemp(root));
+    (void)snprintf(include, sizeof include, "%s/include", root);
+    assert_int_equal(mkdir(include, 0700), 0);
+    uint32_t hits = copy_folder(root, mistake->op, mistake->op, mistake) +
+                    copy_folder(root, "include/gk", "gk", mistake);
+    if (hits != 1) {
+        fail_msg("%s: %s is %s", mistake->name, mistake->file, hits ? "there twice" : "not there");
+    }
+}
+
+static void remove_folder(const char *path)
+{
+    char inside[700];
+    DIR *dir = opendir(path);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(inside, sizeof inside, "%.400s/%.250s", path, entry->d_name);
+            if (unlink(inside) != 0) {
+                remove_folder(inside); /* one of three levels that this test made */
+            }
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    (void)rmdir(path); /* what is left of a temporary folder harms nobody */
+}
+
+/* ------------------------------------------------------------------ judging */
+
+/* Whether the config has all of "NAME=VALUE,NAME=VALUE" as canonical text writes them. */
+static bool has_values(const struct gk_tree *tree, const struct gk_config *config, const char *list)
+{
+    char *text = gk_config_text(tree, config);
+    bool all = true;
+    assert_non_null(text);
+    while (*list && all) {
+        char pair[80];
+        size_t size = strcspn(list, ","), name = strcspn(list, "=");
+        const char *value = list + name + 1;
+        bool number = (*value >= '0' && *value <= '9');
+        (void)snprintf(pair, sizeof pair, number ? "\"%.*s\":%.*s" : "\"%.*s\":\"%.*s\"", (int)name,
+                       list, (int)(size - name - 1), value);
+        const char *at = strstr(text, pair);
+        all = at && (at[strlen(pair)] == ',' || at[strlen(pair)] == '}');
+        list += size + (list[size] == ',');
+    }
+    free(text);
+    return all;
+}
+
+static void find_config(const struct mistake *mistake, const struct gk_op *op,
+                        const struct gk_problem *problem, const struct gk_space_def *def,
+                        struct gk_config *config)
+{
+    struct gk_space *space = NULL;
+    struct gk_err err = {0};
+    uint32_t tree = 0;
+    bool found = false;
+    op_trial_need(gk_catalog_default(op, problem, def, config, &tree, &err), &err);
+    if (!mistake->config[0]) {
+        return;
+    }
+    op_trial_need(gk_space_create(def, &space, &err), &err);
+    for (uint32_t i = 0; i < gk_space_count(space) && !found; i++) {
+        gk_space_config(space, i, config);
+        found = has_values(&def->trees[gk_space_tree_of(space, i)], config, mistake->config);
+    }
+    gk_space_destroy(space);
+    if (!found) {
+        fail_msg("%s: no legal config has %s", mistake->name, mistake->config);
+    }
+}
+
+/* "race", or "wrong_result at exact" where a rung compared. */
+static void run(const struct mistake *mistake, const char *root, char *ending, size_t size,
+                char *message, size_t message_size)
+{
+    struct gk_catalog *catalog = op_trial_catalog(root, mistake->op);
+    const struct gk_op *op = gk_catalog_find(catalog, mistake->op);
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_record record;
+    struct gk_err err = {0};
+    char text[300];
+    (void)snprintf(text, sizeof text, "%s%s", mistake->op, mistake->problem);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    find_config(mistake, op, &problem, &def, &config);
+    op_trial_run(&rig, catalog, op, &problem, &config, GK_INPUT_SETS_ALL, &record);
+    const struct gk_rung *last = record.rung_count ? &record.rungs[record.rung_count - 1] : NULL;
+    bool compared = record.failure != GK_FAILURE_NONE && last && !last->passed;
+    (void)snprintf(ending, size, "%s%s%s", gk_failure_name(record.failure), compared ? " at " : "",
+                   compared ? last->name : "");
+    (void)snprintf(message, message_size, "%s", record.message ? record.message : "");
+    gk_record_fini(&record);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    gk_catalog_destroy(catalog);
+}
+
+static bool listed(const char *list, const char *name)
+{
+    size_t size = strlen(name);
+    for (const char *at = list; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strncmp(at, name, size) == 0 && (at[size] == 0 || at[size] == '|')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void broken(void **state)
+{
+    const struct mistake *mistake = *state;
+    char root[] = "/tmp/gktune-bad-ops-XXXXXX", ending[80], message[600];
+    run(mistake, KERNELS, ending, sizeof ending, message, sizeof message);
+    if (strcmp(ending, "none") != 0) {
+        fail_msg("%s: the unchanged sources end as %s: %s", mistake->name, ending, message);
+    }
+    make_folder(mistake, root);
+    run(mistake, root, ending, sizeof ending, message, sizeof message);
+    remove_folder(root);
+    if (!listed(mistake->wants, ending)) {
+        fail_msg("%s: ends as %s, wants %s: %s", mistake->name, ending, mistake->wants, message);
+    }
+    if (getenv("GK_TWINS_SHOW")) {
+        (void)printf("%s: %s: %s\n", mistake->name, ending, message);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return op_trial_open(&rig, "emu:sm_80");
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    op_trial_close(&rig);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct CMUnitTest tests[MISTAKES_MAX];
+    const char *text = getenv("GKTUNE_TEST_SEED");
+    uint32_t chosen = 0, seed = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
+    uint32_t every = getenv("GKTUNE_TEST_ALL") ? 1 : SAMPLE;
+    int failed;
+    load_list();
+    for (uint32_t i = 0; i < mistake_count; i++) {
+        if (argc == 1 ? (i + seed) % every == 0 : strstr(mistakes[i].name, argv[1]) != NULL) {
+            tests[chosen++] = (struct CMUnitTest){
+                .name = mistakes[i].name, .test_func = broken, .initial_state = &mistakes[i]};
+        }
+    }
+    failed = _cmocka_run_group_tests("broken ops", tests, chosen, set_up, tear_down);
+    if (!failed) {
+        (void)printf("twins: %u of %u broken ops rejected for their reasons\n", chosen,
+                     mistake_count);
+    }
+    return failed;
+}
