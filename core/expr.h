@@ -11,12 +11,14 @@
  *   functions  min(a,b,..)  max(a,b,..)  ceil_div(a,b)  align_up(a,b)  log2(a)  is_pow2(a)
  *              abs(a)  sqrt(a)  real(a)
  *
- *   series     s.max  s.min  s.sum  s.count  s.blocks(n)
+ *   series     s.max  s.min  s.sum  s.count  s.blocks(n)  s.ramp(t, n)
  *
  * log2 rounds down; ceil_div and align_up round towards plus infinity for every sign; s.blocks(n)
- * is the sum of ceil_div(value, n). 'bf16' stands only beside == or != with a name of that enum;
- * two enums are compared only if the values of one start the list of the other. 010 is refused
- * (octal in C).
+ * is the sum of ceil_div(value, n); s.ramp(t, n), of two series equally long, is the sum over their
+ * entries s and t of min(max(i + t - s + n, 0), t) for i from 0 to s - 1: the keys that come before
+ * key i + t - s + n, over all queries i, where the last query stands at the last key. 'bf16' stands
+ * only beside == or != with a name of that enum; two enums are compared only if the values of one
+ * start the list of the other. 010 is refused (octal in C).
  *
  * Two types: checked 64-bit integers (truth is 0 or 1) and reals. Integer operators demand
  * integers; arithmetic of an integer and a real is real; `/` of two integers truncates as in C.
@@ -134,7 +136,7 @@ void gk_expr_show_values(const struct gk_expr *expr, const union gk_value *slots
  * trapping on a zero divisor; on reals gk_x_min_real, gk_x_max_real, gk_x_abs_real, gk_x_sqrt. The
  * exporter emits them (gk_expr_c_helpers). symbol_text() must give text of type int64_t (double for
  * a REAL); for s.max .min .sum .count it is asked with that whole name and the slot of s;
- * s.blocks(n) is GK_UNSUPPORTED. */
+ * s.blocks(n) and s.ramp(t, n) are GK_UNSUPPORTED. */
 struct gk_expr_c {
     const char *(*symbol_text)(void *context, const struct gk_symbol *symbol);
     void *context;

@@ -151,7 +151,7 @@ void expr_emit(struct expr_code *code, const struct expr_node *nodes, int32_t in
     case NODE_SERIES:
         if (node->a >= 0) {
             expr_emit(code, nodes, node->a);
-            emit(code, node->op, node->slot, (union gk_value){0});
+            emit(code, node->op, node->slot, node->value);
         } else {
             push(code, node->op, node->slot, (union gk_value){0});
         }

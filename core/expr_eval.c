@@ -119,6 +119,42 @@ static enum expr_fault blocks(const struct gk_series *series, int64_t size, int6
     return FAULT_NONE;
 }
 
+/* The sum of min(max(i + shift, 0), top) over i from 0 to count - 1: zeros, a slope, then `top`. */
+static bool ramp_of(int64_t count, int64_t shift, int64_t top, int64_t *out)
+{
+    const int64_t zeros = shift < 0 ? (shift < -count ? count : -shift) : 0;
+    const int64_t first = shift > 0 ? shift : 0; /* of the slope */
+    const int64_t rest = count - zeros;
+    const int64_t slope = first >= top ? 0 : top - first < rest ? top - first : rest;
+    int64_t twice = 0, flat = 0;
+    return !__builtin_mul_overflow(slope, 2 * first + slope - 1, &twice) &&
+           !__builtin_mul_overflow(rest - slope, top, &flat) &&
+           !__builtin_add_overflow(twice / 2, flat, out);
+}
+
+static enum expr_fault ramp(const struct gk_series *rows, const struct gk_series *columns,
+                            int64_t shift, int64_t *out)
+{
+    int64_t sum = 0;
+    if (rows->count != columns->count) {
+        return FAULT_RAMP;
+    }
+    for (uint32_t i = 0; i < rows->count; i++) {
+        int64_t part = 0, place = 0;
+        if (rows->values[i] < 0 || columns->values[i] < 0) {
+            return FAULT_RAMP;
+        }
+        if (__builtin_add_overflow(columns->values[i] - rows->values[i], shift, &place) ||
+            place < -INT64_MAX / 2 || place > INT64_MAX / 4 ||
+            !ramp_of(rows->values[i], place, columns->values[i], &part) ||
+            __builtin_add_overflow(sum, part, &sum)) {
+            return FAULT_OVERFLOW;
+        }
+    }
+    *out = sum;
+    return FAULT_NONE;
+}
+
 /* ------------------------------------------------------------------ the machine */
 
 /* clang-format off: tables of one line an operation */
@@ -257,6 +293,12 @@ enum expr_fault expr_run(const struct expr_ins *code, const union gk_value *slot
                 return fault;
             }
             break;
+        case OP_S_RAMP:
+            fault = ramp(slots[at->arg].series, slots[at->value.i].series, top->i, &top->i);
+            if (fault) {
+                return fault;
+            }
+            break;
             INT_OVERFLOW(I_ADD, __builtin_add_overflow)
             INT_OVERFLOW(I_SUB, __builtin_sub_overflow)
             INT_OVERFLOW(I_MUL, __builtin_mul_overflow)
@@ -322,6 +364,8 @@ static const char *fault_text(enum expr_fault fault)
         return "minimum or maximum of an empty list";
     case FAULT_BLOCKS:
         return "blocks of a size that is not positive";
+    case FAULT_RAMP:
+        return "ramp of lists that are not equally long, or of a negative length";
     }
     return "unknown fault";
 }

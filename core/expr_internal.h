@@ -27,9 +27,10 @@
     X(I_ADD)                                                                                       \
     X(I_SUB)                                                                                       \
     X(I_MUL)                                                                                       \
-    X(I_DIV) X(I_MOD) X(I_SHL) X(I_SHR) X(I_AND) X(I_OR) X(I_XOR) X(I_LT) X(I_LE) X(I_GT) X(I_GE)  \
-        X(I_EQ) X(I_NE) X(I_MIN) X(I_MAX) X(I_CEIL_DIV) X(I_ALIGN_UP) X(R_ADD) X(R_SUB) X(R_MUL)   \
-            X(R_DIV) X(R_LT) X(R_LE) X(R_GT) X(R_GE) X(R_EQ) X(R_NE) X(R_MIN) X(R_MAX)
+    X(I_DIV)                                                                                       \
+    X(I_MOD) X(I_SHL) X(I_SHR) X(I_AND) X(I_OR) X(I_XOR) X(I_LT) X(I_LE) X(I_GT) X(I_GE) X(I_EQ)   \
+        X(I_NE) X(I_MIN) X(I_MAX) X(I_CEIL_DIV) X(I_ALIGN_UP) X(R_ADD) X(R_SUB) X(R_MUL) X(R_DIV)  \
+            X(R_LT) X(R_LE) X(R_GT) X(R_GE) X(R_EQ) X(R_NE) X(R_MIN) X(R_MAX)
 
 enum expr_op {
     OP_END,
@@ -55,6 +56,7 @@ enum expr_op {
     OP_S_SUM,
     OP_S_COUNT,
     OP_S_BLOCKS, /* top = sum of ceil_div(value, top) */
+    OP_S_RAMP,   /* top = ramp of series slots[arg] and slots[value.i], shifted by top */
 #define EXPR_OP_ENUM(name) OP_##name, OP_##name##_SLOT, OP_##name##_CONST,
     EXPR_BINARY_MAP(EXPR_OP_ENUM)
 #undef EXPR_OP_ENUM
@@ -63,7 +65,7 @@ enum expr_op {
 struct expr_ins {
     uint16_t op;          /* enum expr_op */
     uint32_t arg;         /* slot or target */
-    union gk_value value; /* of OP_CONST and the _CONST opcodes */
+    union gk_value value; /* of OP_CONST, OP_S_RAMP and the _CONST opcodes */
 };
 
 /* Why the machine stopped. */
@@ -78,7 +80,8 @@ enum expr_fault {
     FAULT_SHIFT,
     FAULT_NOT_FINITE,
     FAULT_EMPTY,
-    FAULT_BLOCKS
+    FAULT_BLOCKS,
+    FAULT_RAMP
 };
 
 enum expr_kind {
@@ -90,7 +93,8 @@ enum expr_kind {
     NODE_AND,    /* a, b */
     NODE_OR,     /* a, b */
     NODE_COND,   /* a ? b : c */
-    NODE_SERIES  /* op, slot; a is the argument of .blocks, else -1 */
+    NODE_SERIES  /* op, slot; a is the argument of .blocks or the last of .ramp, else -1;
+                    value.i the other series of .ramp */
 };
 
 struct expr_node {

@@ -138,10 +138,36 @@ static int32_t parse_call(struct expr_parser *p, const char *name, uint32_t colu
     }
     (void)expr_fail_at(p, GK_NOT_FOUND, column,
                        "there is no function '%s'; there are %s, and on lists "
-                       ".max .min .sum .count .blocks(n)",
+                       ".max .min .sum .count .blocks(n) .ramp(list, n)",
                        name, gk_buf_text(&all)); /* NO_NODE */
     gk_buf_fini(&all);
     return NO_NODE;
+}
+
+/* The arguments of q_len.ramp(kv_len, shift): another list and an integer. */
+static bool parse_ramp(struct expr_parser *p, const struct gk_symbol *symbol, uint32_t *other_out,
+                       int32_t *shift_out, uint32_t column)
+{
+    char name[GK_NAME_MAX] = "";
+    if (!expr_demand(p, "(")) {
+        return false;
+    }
+    if (p->token.kind == TOKEN_NAME) {
+        memcpy(name, p->token.start, p->token.length);
+    }
+    const struct gk_symbol *other = gk_scope_find(p->scope, name);
+    if (!other || other->type != GK_VALUE_SERIES) {
+        expr_fail_at(p, GK_PARSE, column, "%s.ramp takes another list and an integer",
+                     symbol->name);
+        return false;
+    }
+    expr_advance(p);
+    if (!expr_note_use(p, other) || !expr_demand(p, ",")) {
+        return false;
+    }
+    *shift_out = parse_cond(p);
+    *other_out = other->slot;
+    return expr_is_int(p, *shift_out, "ramp") && expr_demand(p, ")");
 }
 
 /* kv_len.max and its sisters; `symbol` is the list, `which` the word after the dot. */
@@ -151,17 +177,17 @@ static int32_t parse_series(struct expr_parser *p, const struct gk_symbol *symbo
     static const struct {
         const char *name;
         enum expr_op op;
-    } aggregates[] = {{"max", OP_S_MAX},
-                      {"min", OP_S_MIN},
-                      {"sum", OP_S_SUM},
-                      {"count", OP_S_COUNT},
-                      {"blocks", OP_S_BLOCKS}};
+    } aggregates[] = {{"max", OP_S_MAX},     {"min", OP_S_MIN},       {"sum", OP_S_SUM},
+                      {"count", OP_S_COUNT}, {"blocks", OP_S_BLOCKS}, {"ramp", OP_S_RAMP}};
     for (size_t i = 0; i < GK_ARRAY_COUNT(aggregates); i++) {
         if (strcmp(aggregates[i].name, which) != 0) {
             continue;
         }
         int32_t arg[1] = {NO_NODE};
-        uint32_t count = 0;
+        uint32_t count = 0, other = 0;
+        if (aggregates[i].op == OP_S_RAMP && !parse_ramp(p, symbol, &other, arg, column)) {
+            return NO_NODE;
+        }
         if (aggregates[i].op == OP_S_BLOCKS) {
             if (!parse_args(p, arg, 1, &count)) {
                 return NO_NODE;
@@ -184,11 +210,13 @@ static int32_t parse_series(struct expr_parser *p, const struct gk_symbol *symbo
                                                    .b = NO_NODE,
                                                    .c = NO_NODE,
                                                    .slot = symbol->slot,
-                                                   .column = column});
+                                                   .column = column,
+                                                   .value = {.i = other}});
     }
-    return expr_fail_at(p, GK_NOT_FOUND, column,
-                        "'%s' is a list and has no '%s'; it has .max .min .sum .count .blocks(n)",
-                        symbol->name, which);
+    return expr_fail_at(
+        p, GK_NOT_FOUND, column,
+        "'%s' is a list and has no '%s'; it has .max .min .sum .count .blocks(n) .ramp(list, n)",
+        symbol->name, which);
 }
 
 static int32_t parse_name(struct expr_parser *p)
@@ -223,9 +251,9 @@ static int32_t parse_name(struct expr_parser *p)
         return NO_NODE;
     }
     if (symbol->type == GK_VALUE_SERIES) {
-        return expr_fail_at(p, GK_PARSE, column,
-                            "'%s' is a list: use %s.max .min .sum .count or .blocks(n)", name,
-                            name);
+        return expr_fail_at(
+            p, GK_PARSE, column,
+            "'%s' is a list: use %s.max .min .sum .count .blocks(n) or .ramp(list, n)", name, name);
     }
     if (!expr_note_use(p, symbol)) {
         return NO_NODE;

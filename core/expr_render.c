@@ -281,7 +281,8 @@ static void render_series(struct renderer *r, const struct expr_node *node)
         render_symbol(r, node->slot, "count");
         break;
     default:
-        fail(r, GK_UNSUPPORTED, "C sees no single values of the list, as .blocks needs, of",
+        fail(r, GK_UNSUPPORTED,
+             "C sees no single values of the list, as .blocks and .ramp need, of",
              slot_name(r->expr, node->slot));
         break;
     }
