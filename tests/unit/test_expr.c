@@ -157,6 +157,11 @@ static const struct {
     {"none.count", 0},
     {"none.sum", 0},
     {"none.blocks(4)", 0},
+    {"none.ramp(none, 1)", 0},
+    {"kv_len.ramp(kv_len, big / 4)", 17 * 17 + 4096 * 4096},
+    {"kv_len.ramp(kv_len, 1)", 17 * 18 / 2 + 4096 * 4097 / 2},
+    {"kv_len.ramp(kv_len, -15)", 1 + 4081 * 4080 / 2},
+    {"kv_len.ramp(kv_len, -a * 1000)", 0},
     {"x < 1", 1},
     {"1 < x", 0},
     {"x == 0.5", 1},
@@ -294,6 +299,9 @@ static const struct {
     {"kv_len.blocks", GK_PARSE, 14, "'(' is missing at the end"},
     {"kv_len.blocks()", GK_PARSE, 1, "kv_len.blocks takes 1 argument, not 0"},
     {"kv_len.blocks(x)", GK_PARSE, 15, "blocks needs integers"},
+    {"kv_len.ramp(a, 1)", GK_PARSE, 1, "kv_len.ramp takes another list and an integer"},
+    {"kv_len.ramp(none)", GK_PARSE, 17, "',' is missing"},
+    {"kv_len.ramp(none, x)", GK_PARSE, 19, "ramp needs integers"},
 };
 
 static void compile_errors(void **state)
@@ -346,6 +354,8 @@ static const struct {
     {"sqrt(-x)", "a real result that is not finite (x = 0.5)"},
     {"none.max", "minimum or maximum of an empty list (none = 0 values)"},
     {"kv_len.blocks(zero)", "blocks of a size that is not positive (zero = 0, kv_len = 3 values)"},
+    {"kv_len.ramp(none, 1)", "ramp of lists that are not equally long"},
+    {"kv_len.ramp(kv_len, big)", "integer overflow (64 bits)"},
     {"a && 1 / zero", "division by zero (a = 7, zero = 0)"},
 };
 

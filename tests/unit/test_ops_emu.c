@@ -106,6 +106,34 @@ static const struct edge EDGES[] = {
       "{\"tokens\":2,\"q_heads\":3,\"kv_heads\":1,\"head_dim\":10,\"rotary_dim\":6,\"align\":2}",
       "{\"tokens\":4,\"q_heads\":8,\"kv_heads\":8,\"head_dim\":256,\"rotary_dim\":64,\"style\":"
       "\"gptj\",\"in_place\":true}"}},
+    {"attention",
+     {"{\"q_heads\":2,\"kv_heads\":1,\"seq_q\":70,\"seq_kv\":150,\"lse\":true}",
+      "{\"batch\":4,\"q_heads\":2,\"head_dim\":64,\"q_len\":{\"each\":[17,0,1,40]},\"kv_len\":{"
+      "\"each\":[5,9,1,0]},\"lse\":true}",
+      "{\"q_heads\":2,\"kv_heads\":1,\"head_dim\":64,\"seq_q\":40,\"seq_kv\":21,\"layout\":"
+      "\"bhsd\",\"dtype\":\"f16\"}",
+      "{\"q_heads\":1,\"head_dim\":192,\"head_dim_v\":128,\"seq_q\":65}",
+      "{\"q_heads\":1,\"head_dim\":96,\"seq_q\":19,\"seq_kv\":113,\"mask\":\"window\",\"window_"
+      "left\":20,\"window_right\":3,\"sink_tokens\":5}",
+      "{\"q_heads\":1,\"head_dim\":256,\"seq_q\":17,\"seq_kv\":33,\"softcap\":20.0,\"mask\":"
+      "\"full\"}",
+      "{\"q_heads\":6,\"kv_heads\":2,\"head_dim\":64,\"seq_q\":20,\"seq_kv\":40,\"alibi\":true,"
+      "\"sink\":true,\"lse\":true,\"layout\":\"bhsd\"}",
+      "{\"q_heads\":2,\"kv_heads\":1,\"head_dim\":64,\"seq_q\":20,\"seq_kv\":70,\"rope\":\"neox\","
+      "\"q_ld\":192,\"k_ld\":136}"}},
+    {"attention",
+     {"{\"batch\":2,\"q_heads\":1,\"head_dim\":64,\"seq_q\":33,\"mask\":\"full\"}",
+      "{\"q_heads\":2,\"head_dim\":96,\"seq_q\":35,\"seq_kv\":30,\"rope\":\"gptj\",\"rotary_dim\":"
+      "32}",
+      "{\"q_heads\":8,\"kv_heads\":2,\"head_dim\":64,\"seq_q\":5,\"seq_kv\":64,\"mask\":\"full\"}",
+      "{\"q_heads\":2,\"head_dim\":64,\"seq_q\":1,\"seq_kv\":300,\"q_ld\":384,\"k_ld\":384,\"v_"
+      "ld\":384,\"o_ld\":136}",
+      "{\"q_heads\":1,\"head_dim\":80,\"seq_q\":64,\"scale\":30.0}",
+      "{\"q_heads\":1,\"head_dim\":16,\"head_dim_v\":48,\"seq_q\":3,\"seq_kv\":0,\"lse\":true}",
+      "{\"q_heads\":2,\"head_dim\":64,\"seq_q\":60,\"seq_kv\":90,\"mask\":\"window\",\"window_"
+      "left\":11,\"lse\":true,\"layout\":\"bhsd\"}",
+      "{\"batch\":2,\"q_heads\":2,\"head_dim\":128,\"q_len\":{\"each\":[1,130]},\"kv_len\":{"
+      "\"each\":[257,3]},\"mask\":\"full\",\"sink\":true,\"dtype\":\"f16\"}"}},
     {"attention_decode",
      {"{\"batch\":1,\"q_heads\":1,\"kv_len\":1}",
       "{\"batch\":2,\"q_heads\":8,\"kv_heads\":2,\"kv_len\":128,\"head_dim\":64}",
