@@ -90,6 +90,8 @@ struct gk_tensor {
     struct gk_generator gen;
     struct gk_generator exact; /* kind NONE: as gen */
     int32_t rows_owner;        /* index of the ints field, or -1 */
+    uint32_t rows_axis;        /* 0: rows of all requests lie behind one another */
+    int32_t rows_pages;        /* tensor that says which request has a page, or -1 */
 };
 
 enum gk_arg_kind {

@@ -165,18 +165,52 @@ static void read_dtype_ref(struct gk_reader *r, const struct gk_json *json, cons
     ref->field = (uint32_t)index;
 }
 
+/* Which request has which page is what the table's generator made of the same lengths. */
+static void read_pages(struct gk_reader *r, const struct gk_json *rows, const struct gk_op *op,
+                       struct gk_tensor *tensor)
+{
+    char name[GK_NAME_MAX];
+    if (!gk_json_get(rows, "pages") || !gk_read_name(r, rows, "pages", sizeof name, name)) {
+        return;
+    }
+    int64_t index = gk_op_tensor_index(op, name);
+    const struct gk_tensor *table = index >= 0 ? &op->tensors[index] : NULL;
+    if (!table || table == tensor || table->gen.kind != GK_GEN_PAGE_TABLE) {
+        gk_reader_fail(r, "pages", GK_NOT_FOUND,
+                       "\"%s\" is no tensor before this one that page_table generates", name);
+    } else if (table->gen.series_field != tensor->rows_owner) {
+        gk_reader_fail(r, "pages", GK_INPUT, "\"%s\" has pages for other lengths than the owner's",
+                       name);
+    } else if (tensor->rows_axis == 0) {
+        gk_reader_fail(r, "pages", GK_INPUT, "axis is 0; the keys of a page need 1 or more");
+    } else {
+        tensor->rows_pages = (int32_t)index;
+    }
+}
+
 static void read_rows(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
                       struct gk_tensor *tensor)
 {
-    static const char *const keys[] = {"owner", NULL};
+    static const char *const keys[] = {"owner", "axis", "pages", NULL};
     const struct gk_json *rows = gk_json_get(json, "rows");
-    tensor->rows_owner = -1;
+    tensor->rows_owner = tensor->rows_pages = -1;
     if (!rows) {
         return;
     }
     size_t mark = gk_reader_enter(r, "rows");
     if (gk_read_keys(r, rows, keys)) {
+        int64_t axis = gk_json_get(rows, "axis") ? gk_json_get_int(rows, "axis", -1) : 0;
         tensor->rows_owner = read_series_field(r, rows, "owner", op);
+        if (axis < 0 || (axis > 0 && axis >= (int64_t)tensor->rank)) {
+            gk_reader_fail(r, "axis", GK_INPUT,
+                           "a dimension of the tensor, 0 to %" PRIu32 ", is needed",
+                           tensor->rank > 0 ? tensor->rank - 1 : 0);
+        } else if (axis > 0 && tensor->role != GK_TENSOR_IN) {
+            gk_reader_fail(r, "axis", GK_INPUT, "rows along another axis than 0 belong to inputs");
+        } else {
+            tensor->rows_axis = (uint32_t)axis;
+            read_pages(r, rows, op, tensor);
+        }
     }
     gk_reader_leave(r, mark);
 }

@@ -223,7 +223,7 @@ static enum gk_status shuffle_pages(struct source *s, uint64_t seed, struct gk_e
 /* First row of the outermost dimension that no request owns. */
 static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tensor *tensor)
 {
-    if (tensor->def->rows_owner < 0) {
+    if (tensor->def->rows_owner < 0 || tensor->def->rows_axis > 0) {
         return INT64_MAX;
     }
     const struct gk_field *field = &plan->op->fields.fields[tensor->def->rows_owner];
@@ -259,6 +259,64 @@ enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor,
     return GK_OK;
 }
 
+/* Rows of each page that the table lists, as far as its request's length reaches. */
+static enum gk_status own_pages(const struct gk_plan *plan, const struct gk_plan_tensor *tensor,
+                                uint64_t seed, bool exact, const struct gk_series *series,
+                                int64_t *owned, struct gk_err *err)
+{
+    const uint32_t index = (uint32_t)tensor->def->rows_pages;
+    const struct gk_plan_tensor *table = &plan->tensors[index];
+    const int64_t size = tensor->extents[tensor->def->rows_axis];
+    const uint32_t bytes = gk_dtype_bytes(table->dtype);
+    const int64_t columns = table->rank > 0 ? table->extents[table->rank - 1] : 1;
+    unsigned char *entries = malloc((size_t)table->span * bytes + 1);
+    if (!entries) {
+        return gk_fail(err, GK_NOMEM, "out of memory for %s", table->def->name);
+    }
+    enum gk_status status = gk_generate(plan, index, seed, exact, entries, err);
+    for (int64_t i = 0; status == GK_OK && i < table->elements; i++) {
+        const int64_t request = i / columns, before = i % columns * size;
+        const int64_t length = request < (int64_t)series->count ? series->values[request] : 0;
+        const double page =
+            gk_element_load(table->dtype, entries + gk_tensor_position(table, i) * bytes);
+        if (before < length && page >= 0 && page < (double)tensor->extents[0]) {
+            owned[(int64_t)page] = length - before < size ? length - before : size;
+        }
+    }
+    free(entries);
+    return status;
+}
+
+enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
+                             int64_t **owned_out, struct gk_err *err)
+{
+    const struct gk_plan_tensor *t = &plan->tensors[tensor];
+    enum gk_status status = GK_OK;
+    *owned_out = NULL;
+    if (t->def->rows_owner < 0 || t->def->rows_axis == 0) {
+        return GK_OK;
+    }
+    const struct gk_field *field = &plan->op->fields.fields[t->def->rows_owner];
+    const struct gk_series *series = plan->slots[field->slot].series;
+    int64_t *owned = calloc((size_t)t->extents[0] + 1, sizeof *owned);
+    if (!owned) {
+        return gk_fail(err, GK_NOMEM, "out of memory for the owners of %s", t->def->name);
+    }
+    if (t->def->rows_pages >= 0 && plan->tensors[t->def->rows_pages].present) {
+        status = own_pages(plan, t, seed, exact, series, owned, err);
+    } else {
+        for (int64_t i = 0; i < t->extents[0] && i < (int64_t)series->count; i++) {
+            owned[i] = series->values[i];
+        }
+    }
+    if (status != GK_OK) {
+        free(owned);
+        return status;
+    }
+    *owned_out = owned;
+    return GK_OK;
+}
+
 static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *bytes)
 {
     unsigned char pattern[8];
@@ -278,8 +336,11 @@ enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t
                        .tensor_index = tensor,
                        .key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const uint32_t size = gk_dtype_bytes(t->dtype);
-    int64_t index[GK_TENSOR_RANK_MAX] = {0};
+    int64_t index[GK_TENSOR_RANK_MAX] = {0}, *owned = NULL;
     enum gk_status status = gk_generator_resolve(plan, tensor, exact, &s.use, err);
+    if (status == GK_OK) {
+        status = gk_rows_owned(plan, tensor, seed, exact, &owned, err);
+    }
     if (status == GK_OK && s.use.gen->kind == GK_GEN_PAGE_TABLE) {
         status = shuffle_pages(&s, seed, err);
     }
@@ -290,13 +351,15 @@ enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t
     if (t->elements > 0 && s.use.gen->kind != GK_GEN_NONE) {
         uint64_t i = 0;
         do {
-            if (t->rank == 0 || index[0] < s.use.owned_rows) {
+            if (owned ? index[t->def->rows_axis] < owned[index[0]]
+                      : t->rank == 0 || index[0] < s.use.owned_rows) {
                 write_element(&s, i, bytes + gk_tensor_place(t, index) * size);
             }
             i++;
         } while (gk_tensor_step(t, index));
     }
 out:
+    free(owned);
     free(s.pages);
     return status;
 }

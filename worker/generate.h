@@ -38,6 +38,12 @@ struct gk_generator_use {
 enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor, bool exact,
                                     struct gk_generator_use *use_out, struct gk_err *err);
 
+/* Of a tensor whose rows are owned along another axis than 0: for each index of the outermost
+ * dimension how many rows along that axis somebody owns; the caller frees it. NULL of any other
+ * tensor. It follows from the page table where there is one, so from the seed. */
+enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
+                             int64_t **owned_out, struct gk_err *err);
+
 /* Walks the logical elements of a tensor in row-major order: offset_out is the element's place in
  * the buffer. Start with index[] all 0; returns false behind the last. */
 bool gk_tensor_step(const struct gk_plan_tensor *tensor, int64_t index[GK_TENSOR_RANK_MAX]);

@@ -141,7 +141,25 @@ static const struct edge EDGES[] = {
       "{\"batch\":3,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":200,\"kv_lens\":{\"each\":[0,200,1]},"
       "\"q_len\":3,\"lse\":true,\"head_dim\":64}",
       "{\"batch\":1,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":130,\"head_dim\":256,\"causal\":false,"
-      "\"q_len\":2,\"kv_layout\":\"HND\"}"}},
+      "\"q_len\":2,\"kv_layout\":\"HND\"}",
+      "{\"batch\":4,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":260,\"kv_lens\":{\"each\":[17,0,260,64]"
+      "},\"page_size\":16,\"head_dim\":64,\"lse\":true}",
+      "{\"batch\":2,\"q_heads\":5,\"kv_heads\":1,\"kv_len\":300,\"kv_lens\":{\"each\":[300,31]},"
+      "\"page_size\":64,\"kv_layout\":\"HND\",\"dtype\":\"f16\",\"q_len\":4}",
+      "{\"batch\":2,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":150,\"kv_lens\":{\"each\":[150,33]},"
+      "\"kv_dtype\":\"e4m3\",\"page_size\":32,\"lse\":true}",
+      "{\"batch\":1,\"q_heads\":16,\"kv_heads\":1,\"kv_len\":70,\"kv_dtype\":\"e4m3\",\"dtype\":"
+      "\"f16\",\"q_len\":2,\"head_dim\":96}",
+      "{\"batch\":2,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":90,\"kv_lens\":{\"each\":[2,90]},"
+      "\"rope\":\"neox\",\"q_len\":4,\"head_dim\":64,\"lse\":true}",
+      "{\"batch\":1,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":100,\"rope\":\"gptj\",\"rotary_dim\":"
+      "32,\"head_dim\":64,\"page_size\":16,\"kv_dtype\":\"e4m3\"}",
+      "{\"batch\":3,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":60,\"kv_lens\":{\"each\":[60,0,5]},"
+      "\"prefix_len\":150,\"head_dim\":64,\"lse\":true}",
+      "{\"batch\":5,\"q_heads\":4,\"kv_heads\":4,\"kv_len\":40,\"prefix_len\":33,\"page_size\":16,"
+      "\"q_len\":2,\"rope\":\"neox\",\"head_dim\":64}",
+      "{\"batch\":9,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":33,\"head_dim\":32,\"kv_lens\":{"
+      "\"draw\":\"uniform\",\"min\":0,\"max\":33,\"seed\":1},\"causal\":false,\"q_len\":8}"}},
 };
 
 static int set_up(void **state)

@@ -1,6 +1,7 @@
 /* Inputs made on the device: see inspect.h. */
 #include "worker/inspect/inspect.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "worker/generate.h"
@@ -93,6 +94,105 @@ static enum gk_status paint_padding(struct gk_inspector *inspector,
     return gk_inspector_paint(inspector, &all, 1, err);
 }
 
+/* What lies behind the owned rows of one index of the outermost dimension is one run of bytes for
+ * every combination of the dimensions outside the axis, if those inside it leave no gap. */
+static bool runs_are_whole(const struct gk_plan_tensor *tensor)
+{
+    const int64_t row = tensor->strides[tensor->def->rows_axis];
+    int64_t inside = 1;
+    for (uint32_t d = 1; d < tensor->rank; d++) {
+        inside *= d != tensor->def->rows_axis && tensor->strides[d] < row ? tensor->extents[d] : 1;
+    }
+    return inside == row;
+}
+
+struct painter {
+    struct gk_inspector *inspector;
+    struct gk_segment *segments; /* GK_SEGMENTS_MAX of them */
+    uint32_t count;
+};
+
+static enum gk_status paint_collected(struct painter *painter, struct gk_err *err)
+{
+    const uint32_t count = painter->count;
+    painter->count = 0;
+    return count ? gk_inspector_paint(painter->inspector, painter->segments, count, err) : GK_OK;
+}
+
+/* The runs of one index of the outermost dimension. */
+static enum gk_status paint_behind(struct painter *painter, const struct gk_plan_tensor *tensor,
+                                   uint64_t address, int64_t outer, int64_t owned,
+                                   struct gk_err *err)
+{
+    const uint32_t axis = tensor->def->rows_axis, size = gk_dtype_bytes(tensor->dtype);
+    int64_t index[GK_TENSOR_RANK_MAX] = {[0] = outer};
+    enum gk_status status = GK_OK;
+    bool more = owned < tensor->extents[axis];
+    index[axis] = owned;
+    while (more && status == GK_OK) {
+        struct gk_segment *run = &painter->segments[painter->count++];
+        *run = (struct gk_segment){
+            .address = address + (uint64_t)gk_tensor_place(tensor, index) * size,
+            .bytes = (uint64_t)((tensor->extents[axis] - owned) * tensor->strides[axis]) * size,
+            .pattern_bytes = size};
+        gk_element_poison(tensor->dtype, run->pattern);
+        if (painter->count == GK_SEGMENTS_MAX) {
+            status = paint_collected(painter, err);
+        }
+        more = false;
+        for (uint32_t d = tensor->rank; d-- > 1 && !more;) {
+            if (d != axis && tensor->strides[d] >= tensor->strides[axis]) {
+                more = ++index[d] < tensor->extents[d];
+                index[d] = more ? index[d] : 0;
+            }
+        }
+    }
+    return status;
+}
+
+/* Rows that nobody owns, behind those that somebody does. */
+static enum gk_status paint_unowned(struct gk_inspector *inspector,
+                                    const struct gk_plan_tensor *tensor, const int64_t *owned,
+                                    uint64_t address, struct gk_err *err)
+{
+    struct painter painter = {.inspector = inspector,
+                              .segments = malloc(GK_SEGMENTS_MAX * sizeof *painter.segments)};
+    enum gk_status status = GK_OK;
+    if (!painter.segments) {
+        return gk_fail(err, GK_NOMEM, "out of memory for the padding of %s", tensor->def->name);
+    }
+    for (int64_t i = 0; status == GK_OK && i < tensor->extents[0]; i++) {
+        status = paint_behind(&painter, tensor, address, i, owned[i], err);
+    }
+    status = status == GK_OK ? paint_collected(&painter, err) : status;
+    free(painter.segments);
+    return status;
+}
+
+/* The first `count` logical elements. */
+static enum gk_status draw_elements(struct gk_inspector *inspector,
+                                    const struct gk_plan_tensor *tensor, uint32_t number,
+                                    const struct gk_generator_use *use, uint64_t seed,
+                                    uint64_t address, uint64_t count, struct gk_err *err)
+{
+    const struct gk_inspect_view view = gk_inspect_view_of(tensor);
+    struct device_generator gen = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+                                   .tensor = number,
+                                   .kind = (int32_t)use->gen->kind,
+                                   .dtype = (int32_t)tensor->dtype,
+                                   .has_class = use->has[1],
+                                   .quantiles = inspector->quantiles};
+    memcpy(gen.args, use->args, sizeof gen.args);
+    const struct gk_inspect_arg args[] = {{&gen, sizeof gen},
+                                          {&view, sizeof view},
+                                          {&address, sizeof address},
+                                          {&count, sizeof count}};
+    const uint32_t blocks =
+        gk_inspect_blocks(inspector, GK_INSPECT_GENERATE, (count + GROUP - 1) / GROUP);
+    return gk_inspect_launch(inspector, GK_INSPECT_GENERATE, blocks, args,
+                             (uint32_t)GK_ARRAY_COUNT(args), err);
+}
+
 enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struct gk_plan *plan,
                                      uint32_t tensor, uint64_t seed, bool exact, uint64_t address,
                                      struct gk_err *err)
@@ -100,11 +200,13 @@ enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struc
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
     const struct gk_inspect_view view = gk_inspect_view_of(t);
     struct gk_generator_use use;
+    int64_t *owned = NULL;
     enum gk_status status = gk_generator_resolve(plan, tensor, exact, &use, err);
     if (status != GK_OK) {
         return status;
     }
-    if (counts_along(use.gen->kind) || !places_differ(&view)) {
+    if (counts_along(use.gen->kind) || !places_differ(&view) ||
+        (t->def->rows_axis > 0 && !runs_are_whole(t))) {
         return gk_fail(err, GK_UNSUPPORTED,
                        "tensor %s: its elements are not independent of each other; the host "
                        "generates them",
@@ -117,22 +219,15 @@ enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struc
     if (status == GK_OK && use.gen->kind == GK_GEN_NORMAL) {
         status = upload_quantiles(inspector, err);
     }
-    if (status != GK_OK || count == 0) {
-        return status;
+    if (status == GK_OK && count > 0) {
+        status = draw_elements(inspector, t, tensor, &use, seed, address, count, err);
     }
-    struct device_generator gen = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
-                                   .tensor = tensor,
-                                   .kind = (int32_t)use.gen->kind,
-                                   .dtype = (int32_t)t->dtype,
-                                   .has_class = use.has[1],
-                                   .quantiles = inspector->quantiles};
-    memcpy(gen.args, use.args, sizeof gen.args);
-    const struct gk_inspect_arg args[] = {{&gen, sizeof gen},
-                                          {&view, sizeof view},
-                                          {&address, sizeof address},
-                                          {&count, sizeof count}};
-    const uint32_t blocks =
-        gk_inspect_blocks(inspector, GK_INSPECT_GENERATE, (count + GROUP - 1) / GROUP);
-    return gk_inspect_launch(inspector, GK_INSPECT_GENERATE, blocks, args,
-                             (uint32_t)GK_ARRAY_COUNT(args), err);
+    if (status == GK_OK) {
+        status = gk_rows_owned(plan, tensor, seed, exact, &owned, err);
+    }
+    if (status == GK_OK && owned && t->elements > 0) {
+        status = paint_unowned(inspector, t, owned, address, err);
+    }
+    free(owned);
+    return status;
 }
