@@ -28,7 +28,7 @@ set(broken ${CMAKE_SOURCE_DIR}/tests/data/kernels/broken)
 add_test(NAME schema_op_refuses
   COMMAND ${CMAKE_SOURCE_DIR}/tests/support/validate.py --invalid
     ${CMAKE_SOURCE_DIR}/schemas/op.schema.json ${broken}/op_defaults/op.json ${broken}/op_fields/op.json
-    ${broken}/op_missing/op.json ${broken}/op_reference/op.json ${broken}/op_tensors/op.json ${broken}/op_vendor/op.json
+    ${broken}/op_missing/op.json ${broken}/op_rows/op.json ${broken}/op_reference/op.json ${broken}/op_tensors/op.json ${broken}/op_vendor/op.json
     ${broken}/op_vendor_parts/op.json ${broken}/op_vendor_shape/op.json)
 add_test(NAME schema_kernel_refuses
   COMMAND ${CMAKE_SOURCE_DIR}/tests/support/validate.py --invalid
