@@ -220,6 +220,51 @@ static void put_prior(const struct question *q, const struct gk_config *config, 
     }
 }
 
+/* 1.05 GB, 2.1 MB, 640 B. */
+static void put_bytes(struct gk_buf *buf, double bytes)
+{
+    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
+    uint32_t unit = 0;
+    while (bytes >= 1000 && unit + 1 < GK_ARRAY_COUNT(UNITS)) {
+        bytes /= 1000;
+        unit++;
+    }
+    gk_buf_printf(buf, unit ? "%.3g %s" : "%.0f %s", bytes, UNITS[unit]);
+}
+
+/* What the config keeps in device memory, beside what a composition of plain ops would keep. */
+static struct gk_json *put_memory(const struct question *q, const struct gk_memory_need *need,
+                                  struct gk_buf *buf)
+{
+    struct gk_json *json = gk_json_new_object(), *list = gk_json_new_array();
+    double all = need->tensor_bytes + need->workspace_bytes, plain = need->tensor_bytes;
+    gk_buf_printf(buf, "memory: ");
+    put_bytes(buf, need->tensor_bytes);
+    gk_buf_printf(buf, " of tensors and ");
+    put_bytes(buf, need->workspace_bytes);
+    gk_buf_printf(buf, " of workspaces");
+    for (uint32_t i = 0; i < q->op->avoided_count; i++) {
+        struct gk_json *one = gk_json_new_object();
+        gk_buf_printf(buf, "; no %s, ", q->op->avoided[i].name);
+        put_bytes(buf, need->avoided_bytes[i]);
+        plain += need->avoided_bytes[i];
+        (void)gk_json_set_string(one, "name", q->op->avoided[i].name);
+        (void)gk_json_set(one, "bytes", gk_json_new_real(need->avoided_bytes[i]));
+        (void)gk_json_push(list, one);
+    }
+    if (q->op->avoided_count > 0) {
+        gk_buf_printf(buf, ": at most ");
+        put_bytes(buf, all);
+        gk_buf_printf(buf, " at a time, where plain ops one after another keep ");
+        put_bytes(buf, plain);
+    }
+    gk_buf_printf(buf, "\n");
+    (void)gk_json_set(json, "tensor_bytes", gk_json_new_real(need->tensor_bytes));
+    (void)gk_json_set(json, "workspace_bytes", gk_json_new_real(need->workspace_bytes));
+    (void)gk_json_set(json, "avoids", list);
+    return json;
+}
+
 /* Exit 0 for a legal config and for one that is explained to be illegal: both are answers. */
 static enum gk_status print_why(struct gk_cli *cli, const struct question *q, const char *text,
                                 struct gk_err *err)
@@ -237,6 +282,8 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
     struct gk_buf derived = {0}, prior = {0};
     struct gk_err why = {0};
     double prior_ns = 0;
+    struct gk_json *memory = NULL;
+    struct gk_memory_need need;
     enum gk_status legal = gk_space_why(&q->def, &config, &derived, &why);
     if (legal != GK_OK && legal != GK_INPUT && legal != GK_RANGE) {
         gk_buf_fini(&derived);
@@ -244,6 +291,11 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
     }
     if (legal == GK_OK) {
         put_prior(q, &config, tree, &prior_ns, &prior);
+        status = gk_catalog_memory(q->op, &q->def.trees[tree], &config, &need, err);
+        memory = status == GK_OK ? put_memory(q, &need, &prior) : NULL;
+    }
+    if (status != GK_OK) {
+        goto out;
     }
     if (cli->json) {
         struct gk_json *json = head_json(q);
@@ -256,6 +308,10 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
         if (prior_ns > 0) {
             (void)gk_json_set(json, "prior_ns", gk_json_new_real(prior_ns));
         }
+        if (memory) {
+            (void)gk_json_set(json, "memory", memory);
+            memory = NULL;
+        }
         status = gk_print_json(cli, json, err);
         gk_json_free(json);
     } else {
@@ -267,6 +323,8 @@ static enum gk_status print_why(struct gk_cli *cli, const struct question *q, co
                      gk_buf_text(&prior));
         free(whole);
     }
+out:
+    gk_json_free(memory);
     gk_buf_fini(&prior);
     gk_buf_fini(&derived);
     return status;

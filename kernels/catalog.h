@@ -25,6 +25,7 @@
 #define GK_ARGS_MAX          48
 #define GK_TERMS_MAX         8
 #define GK_PREFERENCES_MAX   16
+#define GK_AVOIDED_MAX       4
 #define GK_SOURCE_MAX        (256u << 10) /* bytes of one source file */
 #define GK_BUNDLE_FILES_MAX  256
 #define GK_BUNDLE_MAX        (8u << 20) /* bytes of all files of a bundle */
@@ -206,6 +207,12 @@ struct gk_vendor_def {
     struct gk_expr *fast_accum;   /* sums of 8-bit inputs may keep fewer bits; NULL: no */
 };
 
+/* What a composition of plain ops would have in memory between them, and this op has not. */
+struct gk_avoided {
+    char name[GK_NAME_MAX];
+    struct gk_expr *bytes; /* over the op's scope */
+};
+
 /* How long a config is expected to take, from what is known before it is compiled. It orders a
  * search and nothing else: no part of any identity. */
 struct gk_prior {
@@ -268,6 +275,8 @@ struct gk_op {
     uint32_t default_count;
     struct gk_preference preferences[GK_PREFERENCES_MAX];
     uint32_t preference_count;
+    struct gk_avoided avoided[GK_AVOIDED_MAX];
+    uint32_t avoided_count;
 };
 
 struct gk_bundle_file {
@@ -353,6 +362,16 @@ enum gk_status gk_tree_evaluate(const struct gk_tree *tree, const struct gk_conf
 enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tree,
                                 const struct gk_config *config, double *seconds_out,
                                 struct gk_err *err);
+
+/* Device memory of one run of a legal config, in bytes. */
+struct gk_memory_need {
+    double tensor_bytes, workspace_bytes;
+    double avoided_bytes[GK_AVOIDED_MAX]; /* by entry of the op's "avoids" */
+};
+/* Padding between rows counts; what an allocator rounds up does not. */
+enum gk_status gk_catalog_memory(const struct gk_op *op, const struct gk_tree *tree,
+                                 const struct gk_config *config, struct gk_memory_need *need_out,
+                                 struct gk_err *err);
 
 /* The same of slots that are filled up to k.*: fields, dev.*, parameters and derived names. */
 enum gk_status gk_template_prior(const struct gk_template *template_, const union gk_value *slots,

@@ -178,6 +178,12 @@ void gk_tensor_fini(struct gk_tensor *tensor);
 /* After the tensors. */
 void gk_op_read_vendor(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_vendor_def_fini(struct gk_vendor_def *vendor);
+void gk_op_read_avoided(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+void gk_avoided_fini(struct gk_avoided *avoided);
+/* Values of all names of a legal config of a space: fields, parameters, derived names. `slots` has
+ * GK_SCOPE_SYMBOLS_MAX of them. */
+enum gk_status gk_tree_slots(const struct gk_tree *tree, const struct gk_config *config,
+                             union gk_value *slots, struct gk_err *err);
 void gk_op_read_defaults(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 /* The template named by `text`, or NULL: none of that name is here. It is reported under `key`
  * unless op.json's "templates" lists it or a template had no name to compare. */

@@ -370,8 +370,9 @@ static void read_template_list(struct gk_reader *r, const struct gk_json *json)
 void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
 {
     static const char *const keys[] = {
-        "op",        "family",    "fields", "derived",  "constraints", "tensors", "flops",  "bytes",
-        "reference", "tolerance", "exact",  "defaults", "templates",   "vendor",  "prefer", NULL};
+        "op",        "family", "fields",    "derived",   "constraints", "tensors",
+        "flops",     "bytes",  "reference", "tolerance", "exact",       "defaults",
+        "templates", "vendor", "prefer",    "avoids",    NULL};
     op->fields.scope = gk_scope_create();
     if (!op->fields.scope) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
@@ -395,6 +396,7 @@ void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *o
     fields->rule_count = rules.count;
     gk_op_read_tensors(r, json, op);
     gk_op_read_vendor(r, json, op);
+    gk_op_read_avoided(r, json, op);
     op->flops = gk_read_expr(r, json, "flops", fields->scope, GK_WANT_REAL, true);
     op->bytes = gk_read_expr(r, json, "bytes", fields->scope, GK_WANT_REAL, true);
     read_template_list(r, json);
@@ -425,6 +427,9 @@ void gk_op_free(struct gk_op *op)
         gk_expr_destroy(op->defaults[i].when);
     }
     free(op->defaults);
+    for (uint32_t i = 0; i < op->avoided_count; i++) {
+        gk_avoided_fini(&op->avoided[i]);
+    }
     for (uint32_t i = 0; i < op->preference_count; i++) {
         gk_preference_fini(&op->preferences[i]);
     }

@@ -105,6 +105,13 @@ enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tr
     if (!t || !t->prior.seconds) {
         return gk_fail(err, GK_NOT_FOUND, "template %s has no prior", tree->template_name);
     }
+    enum gk_status status = gk_tree_slots(tree, config, slots, err);
+    return status == GK_OK ? gk_template_prior(t, slots, seconds_out, err) : status;
+}
+
+enum gk_status gk_tree_slots(const struct gk_tree *tree, const struct gk_config *config,
+                             union gk_value *slots, struct gk_err *err)
+{
     if (config->count != tree->param_count) {
         return gk_fail(err, GK_INPUT, "config of %s has %" PRIu32 " values; %" PRIu32 " are needed",
                        tree->template_name, config->count, tree->param_count);
@@ -113,6 +120,5 @@ enum gk_status gk_catalog_prior(const struct gk_op *op, const struct gk_tree *tr
     for (uint32_t i = 0; i < tree->param_count; i++) {
         slots[tree->params[i].slot].i = config->values[i];
     }
-    enum gk_status status = fill_names(tree->rules, tree->rule_count, slots, err);
-    return status == GK_OK ? gk_template_prior(t, slots, seconds_out, err) : status;
+    return fill_names(tree->rules, tree->rule_count, slots, err);
 }

@@ -73,6 +73,10 @@ static void every_config_has_one(void **state)
     static const char *const cases[][2] = {
         {"gemm{\"K\":4096,\"M\":4096,\"N\":4096}", "mock:sm_90a"},
         {"gemm{\"K\":7168,\"M\":16,\"N\":2112}", "mock:sm_90a"},
+        {"swiglu_gateup{\"K\":4096,\"M\":16,\"N\":14336}", "mock:sm_90a"},
+        {"swiglu_gateup{\"K\":100,\"M\":3,\"N\":33}", "mock:sm_80"},
+        {"linear_cross_entropy{\"K\":4096,\"cols\":128256,\"rows\":2048}", "mock:sm_90a"},
+        {"linear_cross_entropy{\"K\":5,\"cols\":1,\"rows\":1}", "mock:sm_80"},
         {"gemm{\"K\":1,\"M\":1,\"N\":1}", "emu:sm_80"},
         {"gemm{\"K\":192,\"M\":33,\"N\":65,\"trans\":\"TN\"}", "emu:sm_80"},
         {"gemm{\"K\":65536,\"M\":7,\"N\":512,\"batch\":3}", "emu:sm_80"},
@@ -81,7 +85,9 @@ static void every_config_has_one(void **state)
     rig_open(&rig, ":memory:", "kernels");
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
         struct scene scene;
-        scene_open(&scene, &rig, "gemm", cases[i][0], cases[i][1]);
+        char op[GK_NAME_MAX];
+        (void)snprintf(op, sizeof op, "%.*s", (int)strcspn(cases[i][0], "{"), cases[i][0]);
+        scene_open(&scene, &rig, op, cases[i][0], cases[i][1]);
         uint32_t count = gk_space_count(scene.space), step = count / 4000 + 1;
         for (uint32_t at = 0; at < count; at += step) {
             double seconds = prior_at(&scene, at);
@@ -170,10 +176,60 @@ static void a_search_begins_with_what_it_likes(void **state)
     rig_close(&rig);
 }
 
+static struct gk_memory_need need_of(const struct scene *scene, const char *text)
+{
+    struct gk_config config;
+    struct gk_memory_need need;
+    struct gk_err err = {0};
+    uint32_t tree;
+    if (gk_config_from_text(&scene->def, text, &config, &tree, &err) != GK_OK ||
+        gk_catalog_memory(scene->op, &scene->def.trees[tree], &config, &need, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    return need;
+}
+
+/* Tensors with the padding between their rows, workspaces that this config has, and what op.json
+ * says that others would keep. */
+static void memory_is_counted(void **state)
+{
+    static const char *const SPLIT = "gemm_mma{\"BK\":16,\"BM\":16,\"BN\":16,\"EPILOGUE\":"
+                                     "\"direct\",\"GROUP\":1,\"LOAD_BYTES\":16,\"SPLITK\":%d,"
+                                     "\"STAGES\":2,\"STORE_BYTES\":16,\"WM\":1,\"WN\":1}";
+    struct rig rig = {0};
+    struct scene scene;
+    char text[300];
+    (void)state;
+    rig_open(&rig, ":memory:", "kernels");
+    scene_open(&scene, &rig, "linear_cross_entropy",
+               "linear_cross_entropy{\"K\":64,\"cols\":1000,\"ldx\":72,\"rows\":10}",
+               "mock:sm_90a");
+    struct gk_memory_need need =
+        need_of(&scene, "linear_cross_entropy_mma{\"BK\":16,\"BM\":16,\"BN\":16,\"LOAD_BYTES\":16,"
+                        "\"READ_W\":\"cg\",\"READ_X\":\"cg\",\"SMOOTH\":0,\"SPLITS\":4,"
+                        "\"STAGES\":2,\"WM\":1,\"WN\":1}");
+    assert_true(need.tensor_bytes == 2 * (9 * 72 + 64) + 2 * 1000 * 64 + 10 * (8 + 4 + 4));
+    assert_true(need.workspace_bytes == 4 * (10 * 4 * 2 + 10));
+    assert_int_equal(scene.op->avoided_count, 1);
+    assert_string_equal(scene.op->avoided[0].name, "logits");
+    assert_true(need.avoided_bytes[0] == 2 * 10 * 1000);
+    scene_close(&scene);
+    scene_open(&scene, &rig, "gemm", "gemm{\"K\":64,\"M\":16,\"N\":24}", "mock:sm_90a");
+    for (int splits = 1; splits <= 2; splits++) {
+        (void)snprintf(text, sizeof text, SPLIT, splits);
+        need = need_of(&scene, text);
+        assert_true(need.tensor_bytes == 2 * (16 * 64 + 24 * 64 + 16 * 24));
+        assert_true(need.workspace_bytes == (splits == 1 ? 0 : 4 * 2 * 16 * 24));
+    }
+    scene_close(&scene);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_config_has_one),
+        cmocka_unit_test(memory_is_counted),
         cmocka_unit_test(it_knows_what_everybody_knows),
         cmocka_unit_test(a_template_without_one_says_nothing),
         cmocka_unit_test(a_search_begins_with_what_it_likes),
