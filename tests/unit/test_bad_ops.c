@@ -27,7 +27,7 @@
 #define LIST         GK_SOURCE_DIR "/tests/data/bad_kernels/ops.txt"
 #define LIST_MAX     (128u << 10)
 #define SOURCE_MAX   (128u << 10)
-#define MISTAKES_MAX 100u
+#define MISTAKES_MAX 200u
 #define TEXT_SIZE    1200u
 #define SAMPLE       6u /* one in so many */
 
