@@ -36,14 +36,15 @@
 // argument.
 
 #include <gk/hopper.cuh>
+#include <gk/key_parts.cuh>
 #include <gk/narrow.cuh>
 #include <gk/padded.cuh>
 #include <gk/stream.cuh>
 
-#include "decode_parts.cuh"
-
 namespace decode
 {
+
+using namespace gk;
 
 struct Config {
     using Element = GK_DTYPE;   // of queries, probabilities, outputs

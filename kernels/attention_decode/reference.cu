@@ -111,11 +111,14 @@ extern "C" __global__ void gk_attention_decode_reference(
     const double factor = scale * (k_scale ? (double)k_scale[kv_head] : 1.0);
     const double minus_infinity = __longlong_as_double(0xfff0000000000000LL);
 
-    double top = minus_infinity, sum = 0.0, off = 0.0; // off: p times sizes of scores
+    const double adding = (double)(head_dim / 8 + 8) * 0x1p-23; // with scale and difference
+    const double rounding = GK_ROPE != GK_ROPE_NONE ? 8.0 * 0.82 * kUnit : 0.0; // both sides
+
+    double top = minus_infinity, sum = 0.0, off = 0.0; // off: p times what scores may be off by
     double value[kColumns] = {}, size[kColumns] = {}, moved[kColumns] = {};
     for (i64 first = 0; first < seen; first += kKeys) {
         const i64 j = first + threadIdx.x;
-        double score = minus_infinity, total = 0.0;
+        double score = minus_infinity, total = 0.0, squares = 0.0;
         if (j < seen) {
             const bool shared = j < prefix_len;
             const i64 at = shared ? prefix_place_of(p, j, kv_head)
@@ -128,11 +131,12 @@ extern "C" __global__ void gk_attention_decode_reference(
                                        turned(key, c, table, j, rotary_dim);
                 score += product;
                 total += fabs(product);
+                squares += product * product;
             }
             score *= factor;
         }
         scores[threadIdx.x] = score;
-        sizes[threadIdx.x] = total * fabs(factor);
+        sizes[threadIdx.x] = adding * total * factor + rounding * sqrt(squares) * factor;
         __syncthreads();
         double more = top;
         for (int i = 0; i < kKeys; ++i) {
@@ -140,7 +144,7 @@ extern "C" __global__ void gk_attention_decode_reference(
         }
         __syncthreads();
         scores[threadIdx.x] = j < seen ? exponential(score - more) : 0.0;
-        sizes[threadIdx.x] = scores[threadIdx.x] * (sizes[threadIdx.x] + fabs(more));
+        sizes[threadIdx.x] = scores[threadIdx.x] * (sizes[threadIdx.x] + adding * fabs(more));
         __syncthreads();
         const double keep = first == 0 ? 0.0 : exponential(top - more);
         const i64 count = seen - first < kKeys ? seen - first : kKeys;
@@ -166,8 +170,6 @@ extern "C" __global__ void gk_attention_decode_reference(
         __syncthreads(); // before the next keys' scores
     }
 
-    const double sums = (double)(head_dim / 8 + 8) * 0x1p-23; // fp32 sums, scale and difference
-    const double part = (GK_ROPE != GK_ROPE_NONE ? 2.0 * kUnit : 0.0) + sums; // of a score's size
     for (int n = 0; n < kColumns; ++n) {
         const i64 c = threadIdx.x + n * kKeys;
         if (c < head_dim) {
@@ -176,7 +178,7 @@ extern "C" __global__ void gk_attention_decode_reference(
             const double errors = moved[n] + off * fabs(result);
             out[2 * (row * head_dim + c)] = unit * result;
             out[2 * (row * head_dim + c) + 1] =
-                sum > 0.0 ? fabs(unit) * (size[n] + part / kUnit * errors) / sum : 0.0;
+                sum > 0.0 ? fabs(unit) * (size[n] + errors / kUnit) / sum : 0.0;
         }
     }
     if (threadIdx.x == 0 && lse_out) {
@@ -184,6 +186,6 @@ extern "C" __global__ void gk_attention_decode_reference(
         const double keys = (double)(seen > 0 ? seen : 1);
         lse_out[2 * row] = lse;
         lse_out[2 * row + 1] =
-            sum > 0.0 ? 8.0 + 4.0 * fabs(lse) + sqrt(keys) + part * 0x1p23 * off / sum : 0.0;
+            sum > 0.0 ? 8.0 + 4.0 * fabs(lse) + sqrt(keys) + 0x1p23 * off / sum : 0.0;
     }
 }

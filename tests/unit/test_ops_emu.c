@@ -160,6 +160,18 @@ static const struct edge EDGES[] = {
       "\"q_len\":2,\"rope\":\"neox\",\"head_dim\":64}",
       "{\"batch\":9,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":33,\"head_dim\":32,\"kv_lens\":{"
       "\"draw\":\"uniform\",\"min\":0,\"max\":33,\"seed\":1},\"causal\":false,\"q_len\":8}"}},
+    {"mla_decode",
+     {"{\"batch\":2,\"q_heads\":16,\"kv_len\":100,\"lse\":true}",
+      "{\"batch\":3,\"q_heads\":16,\"kv_len\":150,\"kv_lens\":{\"each\":[150,0,65]},\"q_len\":2,"
+      "\"lse\":true}",
+      "{\"batch\":1,\"q_heads\":5,\"kv_len\":64,\"q_len\":2,\"causal\":false,\"dtype\":\"f16\"}",
+      "{\"batch\":2,\"q_heads\":32,\"kv_len\":130,\"kv_lens\":{\"each\":[1,130]},\"q_len\":2,\"kv_"
+      "dtype\":\"e4m3\",\"lse\":true}",
+      "{\"batch\":1,\"q_heads\":64,\"kv_len\":40,\"page_size\":0,\"latent_dim\":256,\"rope_dim\":"
+      "32}",
+      "{\"batch\":1,\"q_heads\":128,\"kv_len\":70,\"dtype\":\"f16\"}",
+      "{\"batch\":2,\"q_heads\":3,\"kv_len\":200,\"kv_lens\":{\"draw\":\"uniform\",\"min\":0,"
+      "\"max\":200,\"seed\":3},\"kv_dtype\":\"e4m3\",\"dtype\":\"f16\",\"latent_dim\":512}"}},
 };
 
 static int set_up(void **state)

@@ -1,19 +1,18 @@
-// What the launches of attention_decode share: where the parts of a request's keys begin and how
+// Attention whose keys are split over blocks: where the parts of a request's keys begin and how
 // many there are, what a part leaves in the workspace, and how parts become a row of the output.
 //
-// A request's keys are cut into chunks of `chunk` keys; the shared prefix is cut likewise, and its
-// parts come first. A row of a part is its sum of values weighted by 2^(score - most), not divided,
-// and (most, sum): scores are in units of log2 e, so that exponentials are powers of two. A row
-// that sees no key of the part has most = -inf and sums of 0. Who reads the workspace counts parts
-// by the same rule as those who write it, so nothing is read that no block of this run wrote.
+// A request's keys are cut into chunks of `chunk` keys; a prefix that requests share is cut
+// likewise, and its parts come first. A row of a part is its sum of values weighted by 2^(score -
+// most), not divided, and (most, sum): scores are in units of log2 e, so that exponentials are
+// powers of two. A row that sees no key of the part has most = -inf and sums of 0. Who reads the
+// workspace counts parts by the same rule as those who write it, so nothing is read that no block
+// of this run wrote.
 #pragma once
 
 #include <gk/rows.cuh>
 
-namespace decode
+namespace gk
 {
-
-using namespace gk;
 
 constexpr float kLn2 = 0.69314718055994531f;
 constexpr u32 kPartsMax = 1024; // of a row
@@ -116,4 +115,58 @@ GK_DEVICE void add_parts(float (&v)[4], const Partial &partial, i64 row, u32 col
     }
 }
 
-} // namespace decode
+// A second launch that adds the parts of each row, one row a block of dim / 4 x kSlices threads.
+template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock> struct PartsOfRow {
+    static constexpr u32 kDim = kDimOfRow, kSlices = kSlicesOfBlock;
+    static constexpr u32 kColumns = 4; // of a thread
+    static constexpr u32 kRowThreads = kDim / kColumns;
+    static constexpr u32 kThreads = kRowThreads * kSlices;
+
+    static_assert(kThreads % kWarpSize == 0, "whole warps");
+
+    struct Shared {
+        float weights[kPartsMax];
+        float4 slices[kSlices][kRowThreads];
+        float inverse;
+    };
+
+    // Warp 0 weighs the parts; then a thread has four columns and every kSlices-th part, and the
+    // first slice adds what the others found. The order is fixed, so a result is the same bit for
+    // bit in every run.
+    static GK_DEVICE void add(Shared &shared, const Partial &partial, const Output<T, kDim> &output,
+                              i64 row, i32 parts)
+    {
+        if (warp_index() == 0) {
+            const float2 stats = weigh_parts(partial, row, parts, shared.weights);
+            if (lane_index() == 0) {
+                shared.inverse = inverse_of(stats.y);
+                output.store_lse(row, stats.x, stats.y);
+            }
+        }
+        __syncthreads(); // weights are there
+
+        const u32 slice = threadIdx.x / kRowThreads, piece = threadIdx.x % kRowThreads;
+        float v[kColumns] = {0.0f, 0.0f, 0.0f, 0.0f};
+        add_parts<kDim>(v, partial, row, piece * kColumns, static_cast<i32>(slice), kSlices, parts,
+                        shared.weights);
+        if constexpr (kSlices > 1) {
+            shared.slices[slice][piece] = make_float4(v[0], v[1], v[2], v[3]);
+            __syncthreads(); // slices are there
+            if (slice != 0) {
+                return;
+            }
+#pragma unroll
+            for (u32 i = 1; i < kSlices; ++i) {
+                const float4 more = shared.slices[i][piece];
+                v[0] += more.x, v[1] += more.y, v[2] += more.z, v[3] += more.w;
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < kColumns; ++i) {
+            v[i] *= shared.inverse;
+        }
+        output.store(row, piece * kColumns, v);
+    }
+};
+
+} // namespace gk

@@ -1,0 +1,32 @@
+// Last launch of mla_decode: adds the parts of each row, weighted by their sums of exponentials
+// (<gk/key_parts.cuh>). Rows of a single part were stored by the launch ahead; their blocks leave
+// at once.
+//
+// Grid      x: rows of the output, one a block.
+// Barriers  __syncthreads behind the weights, and before slices are added.
+// Overlap   On sm_90 it may begin while the launch ahead still runs: it waits before it reads the
+//           workspace and before it writes.
+
+#include <gk/hopper.cuh>
+#include <gk/key_parts.cuh>
+
+using namespace gk;
+
+using Row = PartsOfRow<GK_DTYPE, GK_LATENT_DIM, GK_SLICES>;
+
+extern "C" __global__ void __launch_bounds__(Row::kThreads)
+    gk_mla_combine(float *partial_sums, float2 *partial_stats, const i32 *lengths, GK_DTYPE *out,
+                   float *lse, i32 rows_of_request, i32 chunk, i64 partial_rows)
+{
+    __shared__ Row::Shared shared;
+#if __CUDA_ARCH__ >= 900
+    wait_for_earlier_launches();
+#endif
+    const i64 row = blockIdx.x;
+    const i32 parts = parts_of(lengths[row / rows_of_request], chunk);
+    if (parts <= 1) {
+        return;
+    }
+    Row::add(shared, Partial{partial_sums, partial_stats, partial_rows},
+             Output<GK_DTYPE, Row::kDim>{out, lse}, row, parts);
+}
