@@ -38,7 +38,6 @@
 // WARPS, STAGES, QUERIES in shared memory or held in registers, LOAD how caches treat K and V,
 // PACK, RESCALE. HEADS (`group`) is a run-time argument.
 
-#include <gk/mma.cuh>
 #include <gk/row_tile.cuh>
 
 using namespace gk;
@@ -148,14 +147,14 @@ struct Work {
     }
 };
 
-// False: there is no such row.
+// False: there is no such row. `block`: its number.
 GK_DEVICE bool find_work(Work &work, const Problem &problem, const i32 *q_offsets,
-                         const i32 *kv_offsets, i32 tiles, i32 group)
+                         const i32 *kv_offsets, i32 tiles, i32 group, u32 block)
 {
     const i32 ratio = problem.q_heads / problem.kv_heads;
     const i32 heads = Config::kPack ? problem.kv_heads : problem.q_heads;
-    const i32 request = static_cast<i32>(blockIdx.x) / (tiles * heads);
-    const i32 rest = static_cast<i32>(blockIdx.x) - request * tiles * heads;
+    const i32 request = static_cast<i32>(block) / (tiles * heads);
+    const i32 rest = static_cast<i32>(block) - request * tiles * heads;
     const i32 first = rest / (group * tiles) * group; // head
     const i32 together = min_of(group, heads - first);
     const i32 inside = rest - first * tiles;
@@ -233,16 +232,19 @@ class TileFeed
     using CopyV = RowTileCopy<Config::TileV, Config::kThreads, Config::kLoad>;
     CopyK copy_k_;
     CopyV copy_v_;
+    i64 k_ld_, v_ld_;
     i32 kv_len_;
+    u64 policy_;
 
   public:
     GK_DEVICE TileFeed(const Config::Element *k, const Config::Element *v, const Problem &problem,
                        const Work &work)
         : copy_k_(k + work.offset_of_keys(problem.kv_heads, problem.k_ld, Config::kDim),
-                  problem.k_ld, threadIdx.x),
+                  problem.k_ld),
           copy_v_(v + work.offset_of_keys(problem.kv_heads, problem.v_ld, Config::kDimV),
-                  problem.v_ld, threadIdx.x),
-          kv_len_(work.kv_len)
+                  problem.v_ld),
+          k_ld_(problem.k_ld), v_ld_(problem.v_ld), kv_len_(work.kv_len),
+          policy_(ptx::cache_policy<Config::kLoad>())
     {
     }
 
@@ -251,7 +253,7 @@ class TileFeed
     {
         if (tile < tiles.count) {
             const i32 key = tiles.key_of(tile);
-            copy_k_.issue(ptx::shared_address(smem.k[stage]), key, kv_len_ - key);
+            copy_k_.issue(ptx::shared_address(smem.k[stage]), k_ld_, key, kv_len_ - key, policy_);
         }
         ptx::cp_async_commit();
     }
@@ -260,7 +262,7 @@ class TileFeed
     {
         if (tile < tiles.count) {
             const i32 key = tiles.key_of(tile);
-            copy_v_.issue(ptx::shared_address(smem.v[stage]), key, kv_len_ - key);
+            copy_v_.issue(ptx::shared_address(smem.v[stage]), v_ld_, key, kv_len_ - key, policy_);
         }
         ptx::cp_async_commit();
     }
@@ -330,18 +332,19 @@ class Queries
 {
     static constexpr u32 kHeld = Config::kQueriesHeld ? Config::kSteps : 1;
     u32 tile_;
+    TilePlace<Config::TileQ> place_;
     FragmentA held_[kHeld][Config::kFragmentsM];
 
     GK_DEVICE void load(FragmentA (&a)[Config::kFragmentsM], u32 step) const
     {
 #pragma unroll
         for (u32 i = 0; i < Config::kFragmentsM; ++i) {
-            load_fragment_a<Config::TileQ, true>(a[i], tile_, i * kMmaM, step * kMmaK);
+            load_fragment_a(a[i], place_, i * kMmaM, step * kMmaK);
         }
     }
 
   public:
-    GK_DEVICE explicit Queries(u32 tile) : tile_(tile)
+    GK_DEVICE explicit Queries(u32 tile) : tile_(tile), place_(place_of_a<Config::TileQ>(tile))
     {
     }
 
@@ -397,7 +400,7 @@ class Queries
 struct Scores {
     FragmentD s[Config::kFragmentsM][Config::kFragmentsN];
 
-    GK_DEVICE void multiply(const Queries &queries, u32 tile_k)
+    GK_DEVICE void multiply(const Queries &queries, const TilePlace<Config::TileK> &place)
     {
 #pragma unroll
         for (u32 i = 0; i < Config::kFragmentsM; ++i) {
@@ -413,7 +416,7 @@ struct Scores {
 #pragma unroll
             for (u32 j = 0; j < Config::kFragmentsN; j += 2) {
                 FragmentB b[2];
-                load_fragments_b<Config::TileK, true>(b[0], b[1], tile_k, j * kMmaN, step * kMmaK);
+                load_fragments_b<Config::TileK, true>(b[0], b[1], place, j * kMmaN, step * kMmaK);
 #pragma unroll
                 for (u32 i = 0; i < Config::kFragmentsM; ++i) {
                     mma_m16n8k16(s[i][j], a[i], b[0], Config::Element{});
@@ -424,23 +427,33 @@ struct Scores {
     }
 
     // Calls visit(score, i, half, column) for each that this lane holds: of row half * 8 + lane / 4
-    // of fragment i, column counted from the tile's first key.
+    // of fragment i; column is a constant, counted from the lane's first key.
     template <typename Visit> GK_DEVICE void for_each(Visit visit)
     {
-        const i32 lane_col = static_cast<i32>(lane_index()) % 4 * 2;
 #pragma unroll
         for (u32 i = 0; i < Config::kFragmentsM; ++i) {
 #pragma unroll
             for (u32 j = 0; j < Config::kFragmentsN; ++j) {
 #pragma unroll
                 for (u32 e = 0; e < 4; ++e) {
-                    visit(s[i][j].v[e], i, e / 2,
-                          static_cast<i32>(j * kMmaN) + lane_col + static_cast<i32>(e % 2));
+                    visit(s[i][j].v[e], i, e / 2, static_cast<i32>(j * kMmaN + e % 2));
                 }
             }
         }
     }
 };
+
+// Exponentials of the scores, rounded: where a lane holds them is where the second product takes
+// its first operand from.
+struct Probabilities {
+    FragmentA a[Config::kFragmentsM][Config::kStepsV];
+};
+
+// The first key of a tile whose scores a lane holds.
+GK_DEVICE i32 lane_key()
+{
+    return static_cast<i32>(lane_index()) % 4 * 2;
+}
 
 // Of each of a lane's rows: [fragment][half].
 template <typename T> struct PerRow {
@@ -455,6 +468,34 @@ template <typename T> struct PerRow {
             for (i32 half = 0; half < 2; ++half) {
                 at[i][half] = make(i * static_cast<i32>(kMmaM) + half * 8 + lane_row);
             }
+        }
+    }
+};
+
+// The places of a lane's rows among the keys, counted from the lane's first key of a tile. Of one
+// head they differ by constants, which compares and sums take as they are.
+class Places
+{
+    PerRow<i32> of_row_;
+    i32 first_;
+
+  public:
+    GK_DEVICE Places(const Work &work, i32 row, i32 key)
+    {
+        const i32 from = work.shift - key - lane_key();
+        if constexpr (Config::kPack) {
+            of_row_.fill([&](i32 r) { return work.query_of(row + r) + from; });
+        } else {
+            first_ = row + static_cast<i32>(lane_index()) / 4 + from;
+        }
+    }
+
+    GK_DEVICE i32 at(u32 i, u32 half) const
+    {
+        if constexpr (Config::kPack) {
+            return of_row_.at[i][half];
+        } else {
+            return first_ + static_cast<i32>(i * kMmaM + half * 8);
         }
     }
 };
@@ -476,8 +517,7 @@ GK_DEVICE float alibi_slope(i32 head, i32 heads)
 GK_DEVICE void finish_scores(Scores &scores, const Problem &problem, const Work &work,
                              const PerRow<float> &slopes, i32 row, i32 key)
 {
-    PerRow<i32> places;
-    places.fill([&](i32 r) { return work.query_of(row + r) + work.shift - key; });
+    const Places places(work, row, key);
     scores.for_each([&](float &s, u32 i, u32 half, i32 column) {
         if constexpr (Config::kSoftcap > 0.0f) {
             constexpr float kCap = Config::kSoftcap * kLog2e;
@@ -488,28 +528,33 @@ GK_DEVICE void finish_scores(Scores &scores, const Problem &problem, const Work 
             s *= problem.scale * kLog2e;
         }
         if constexpr (Config::kAlibi) {
-            const i32 distance = places.at[i][half] - column;
+            const i32 distance = places.at(i, half) - column;
             s -= slopes.at[i][half] * static_cast<float>(distance < 0 ? -distance : distance);
         }
     });
 }
 
+// The same rule as seen_by, for the scores of one tile. Under a causal mask the last key needs no
+// look: no query stands behind it, but for rows that are not stored.
 GK_DEVICE void mask_scores(Scores &scores, const Problem &problem, const Work &work, i32 row,
                            i32 key)
 {
     const float minus_infinity = __uint_as_float(0xff800000u);
-    PerRow<Seen> seen;
-    seen.fill([&](i32 r) {
-        Seen one = seen_by(work, problem, work.query_of(row + r));
-        one.begin -= key;
-        one.end -= key;
-        return one;
-    });
+    const Places places(work, row, key);
+    const i32 left = work.kv_len - key - lane_key();
+    const i32 sinks = Config::kSinkTokens - key - lane_key();
     scores.for_each([&](float &s, u32 i, u32 half, i32 column) {
-        bool visible = column < seen.at[i][half].end;
-        if constexpr (Config::kWindow) {
-            visible =
-                visible && (column >= seen.at[i][half].begin || column < Config::kSinkTokens - key);
+        bool visible;
+        if constexpr (Config::kCausal) {
+            visible = column <= places.at(i, half);
+        } else if constexpr (Config::kWindow) {
+            const bool near = column <= places.at(i, half) + problem.window_right &&
+                              column >= places.at(i, half) - problem.window_left;
+            const bool sink = Config::kSinkTokens > 0 && column < sinks &&
+                              column <= places.at(i, half) + problem.window_right;
+            visible = column < left && (near || sink);
+        } else {
+            visible = column < left;
         }
         s = visible ? s : minus_infinity;
     });
@@ -568,7 +613,8 @@ struct Sums {
                 m = fmaxf(m, ptx::shuffle_xor(m, 1u));
                 m = fmaxf(m, ptx::shuffle_xor(m, 2u));
                 more.at[i][half] = m;
-                grown = grown || (m - Config::kSlack / to_log2 > most.at[i][half]);
+                // Of two maxima of -inf it is NaN, and not greater.
+                grown = grown || (m - most.at[i][half]) * to_log2 > Config::kSlack;
             }
         }
         if (!Config::kRescaleAlways && !__any_sync(kFullMask, grown)) {
@@ -586,7 +632,7 @@ struct Sums {
     }
 
     // Makes exponentials of scores and adds them to the sums.
-    GK_DEVICE void exponentials(Scores &scores, float to_log2)
+    GK_DEVICE void exponentials(Probabilities &p, const Scores &scores, float to_log2)
     {
 #pragma unroll
         for (u32 i = 0; i < Config::kFragmentsM; ++i) {
@@ -595,39 +641,29 @@ struct Sums {
                 const float base = base_of(most.at[i][half]) * to_log2;
 #pragma unroll
                 for (u32 j = 0; j < Config::kFragmentsN; ++j) {
-#pragma unroll
-                    for (u32 e = 2 * half; e < 2 * half + 2; ++e) {
-                        float &s = scores.s[i][j].v[e];
-                        s = ptx::exp2_approx(fmaf(s, to_log2, -base));
-                        sum.at[i][half] += s;
-                    }
+                    const float *pair = &scores.s[i][j].v[2 * half];
+                    const float low = ptx::exp2_approx(fmaf(pair[0], to_log2, -base));
+                    const float high = ptx::exp2_approx(fmaf(pair[1], to_log2, -base));
+                    sum.at[i][half] += low + high;
+                    p.a[i][j / 2].r[j % 2 * 2 + half] = pack_pair<Config::Element>(low, high);
                 }
             }
         }
     }
 
-    // O += P V. The scores' registers are, pair by pair, what the second product takes as A.
-    GK_DEVICE void multiply(const Scores &p, u32 tile_v)
+    // O += P V.
+    GK_DEVICE void multiply(const Probabilities &p, const TilePlace<Config::TileV> &place)
     {
 #pragma unroll
         for (u32 step = 0; step < Config::kStepsV; ++step) {
-            FragmentA a[Config::kFragmentsM];
-#pragma unroll
-            for (u32 i = 0; i < Config::kFragmentsM; ++i) {
-#pragma unroll
-                for (u32 r = 0; r < 4; ++r) {
-                    const FragmentD &d = p.s[i][2 * step + r / 2];
-                    a[i].r[r] = pack_pair<Config::Element>(d.v[r % 2 * 2], d.v[r % 2 * 2 + 1]);
-                }
-            }
 #pragma unroll
             for (u32 j = 0; j < Config::kFragmentsO; j += 2) {
                 FragmentB b[2];
-                load_fragments_b<Config::TileV, false>(b[0], b[1], tile_v, j * kMmaN, step * kMmaK);
+                load_fragments_b<Config::TileV, false>(b[0], b[1], place, j * kMmaN, step * kMmaK);
 #pragma unroll
                 for (u32 i = 0; i < Config::kFragmentsM; ++i) {
-                    mma_m16n8k16(o[i][j], a[i], b[0], Config::Element{});
-                    mma_m16n8k16(o[i][j + 1], a[i], b[1], Config::Element{});
+                    mma_m16n8k16(o[i][j], p.a[i][step], b[0], Config::Element{});
+                    mma_m16n8k16(o[i][j + 1], p.a[i][step], b[1], Config::Element{});
                 }
             }
         }
@@ -723,6 +759,99 @@ GK_DEVICE void store_sums(const Sums &sums, const Problem &problem, const Work &
     outputs.store_rows(problem, work, tile, row);
 }
 
+// The lane's place in a stage, from that in the first.
+template <typename Tile> GK_DEVICE TilePlace<Tile> place_of_tile(TilePlace<Tile> place, u32 stage)
+{
+    place.address = ptx::opaque(place.address) + (Config::kStages > 1 ? stage * Tile::kBytes : 0);
+    return place;
+}
+
+// From scores to arguments of powers of two.
+GK_DEVICE float to_log2_of(const Problem &problem)
+{
+    return Config::kWhole ? 1.0f : problem.scale * kLog2e;
+}
+
+// Turns the keys of a stage; all wait for all.
+GK_DEVICE void rotate_keys(Smem &smem, u32 stage, const float *table, i32 key, i32 left)
+{
+    rotate_tile<Config::TileK, Config::kThreads>(
+        ptx::shared_address(smem.k[stage]), threadIdx.x, left, [&](i32 r) {
+            return table + static_cast<i64>(key + r) * static_cast<i64>(Config::kRotaryDim);
+        });
+    __syncthreads();
+}
+
+// The rings, from their first tiles to their last, for the warp's rows from `row` on. The first
+// copies are on their way.
+GK_DEVICE void run_rings(Smem &smem, Sums &sums, const Queries &queries, const TileFeed &feed,
+                         const Tiles &tiles, const Problem &problem, const Work &work,
+                         const float *table, i32 row)
+{
+    constexpr u32 kYoungest = 2 * (Config::kStages - 1); // groups
+    const TilePlace<Config::TileK> place_k =
+        place_of_b<Config::TileK, true>(ptx::shared_address(smem.k[0]));
+    const TilePlace<Config::TileV> place_v =
+        place_of_b<Config::TileV, false>(ptx::shared_address(smem.v[0]));
+    const float to_log2 = to_log2_of(problem);
+    PerRow<float> slopes;
+    if constexpr (Config::kAlibi) {
+        slopes.fill([&](i32 r) {
+            return alibi_slope(work.head_of(min_of(row + r, work.rows - 1)), problem.q_heads);
+        });
+    }
+    u32 full = 0;                    // stage of the tile to multiply
+    u32 empty = Config::kStages - 1; // stage of the tile before it
+#pragma unroll 1
+    for (i32 tile = 0; tile < tiles.count; ++tile) {
+        const i32 key = tiles.key_of(tile);
+        Scores scores;
+        Probabilities p;
+        ptx::cp_async_wait<kYoungest>();
+        __syncthreads(); // (1)
+        feed.start_v(smem, tiles, tile + static_cast<i32>(Config::kStages) - 1, empty);
+        if constexpr (Config::kRope) {
+            rotate_keys(smem, full, table, key, work.kv_len - key);
+        }
+        scores.multiply(queries, place_of_tile(place_k, full));
+        if constexpr (Config::kWhole) {
+            finish_scores(scores, problem, work, slopes, row, key);
+        }
+        if (tiles.is_masked(key)) {
+            mask_scores(scores, problem, work, row, key);
+        }
+        sums.grow(scores, to_log2);
+        sums.exponentials(p, scores, to_log2);
+        ptx::cp_async_wait<kYoungest>();
+        __syncthreads(); // (2)
+        feed.start_k(smem, tiles, tile + static_cast<i32>(Config::kStages), full);
+        sums.multiply(p, place_of_tile(place_v, full));
+        empty = full;
+        full = full + 1 == Config::kStages ? 0 : full + 1;
+    }
+}
+
+// Everything up to the sums of the warp's rows.
+GK_DEVICE void attend(Smem &smem, Sums &sums, const TileFeed &feed, const Config::Element *q,
+                      const Tiles &tiles, const Problem &problem, const Work &work,
+                      const float *table)
+{
+    const u32 warp = warp_index();
+    const i32 row = work.row + static_cast<i32>(warp * Config::kWarpRows); // the warp's first
+    Queries queries(ptx::shared_address(smem.rows[warp]));
+    queries.start(q, problem, work, row);
+    ptx::cp_async_commit();
+    feed.start_k(smem, tiles, 0, 0);
+#pragma unroll
+    for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
+        feed.start_v(smem, tiles, static_cast<i32>(stage), stage);
+        feed.start_k(smem, tiles, static_cast<i32>(stage + 1), stage + 1);
+    }
+    ptx::cp_async_wait<2 * Config::kStages - 1>();
+    queries.settle(work, row, table);
+    run_rings(smem, sums, queries, feed, tiles, problem, work, table, row);
+}
+
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     gk_attention_mma(const Config::Element *q, const Config::Element *k, const Config::Element *v,
                      const i32 *q_offsets, const i32 *kv_offsets, const float *table,
@@ -735,72 +864,21 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
     const Problem problem{q_heads, kv_heads, window_left, window_right, q_ld,
                           k_ld,    v_ld,     o_ld,        scale};
     Work work;
-    if (!find_work(work, problem, q_offsets, kv_offsets, tiles_m, group)) {
+    if (!find_work(work, problem, q_offsets, kv_offsets, tiles_m, group, blockIdx.x)) {
         return;
     }
-    const Tiles tiles(work, problem);
-    const u32 warp = warp_index();
-    const i32 row = work.row + static_cast<i32>(warp * Config::kWarpRows); // the warp's first
-    const u32 rows_tile = ptx::shared_address(smem.rows[warp]);
-    const float to_log2 = Config::kWhole ? 1.0f : scale * kLog2e;
-    const Outputs outputs{o, lse, sinks};
-    Queries queries(rows_tile);
     Sums sums;
     sums.clear();
-
+    const Tiles tiles(work, problem);
     if (tiles.count > 0) {
         const TileFeed feed(k, v, problem, work);
-        queries.start(q, problem, work, row);
-        ptx::cp_async_commit();
-        feed.start_k(smem, tiles, 0, 0);
-#pragma unroll
-        for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
-            feed.start_v(smem, tiles, static_cast<i32>(stage), stage);
-            feed.start_k(smem, tiles, static_cast<i32>(stage + 1), stage + 1);
-        }
-        ptx::cp_async_wait<2 * Config::kStages - 1>();
-        queries.settle(work, row, table);
-        PerRow<float> slopes;
-        if constexpr (Config::kAlibi) {
-            slopes.fill([&](i32 r) {
-                return alibi_slope(work.head_of(min_of(row + r, work.rows - 1)), q_heads);
-            });
-        }
-
-        u32 full = 0;                    // stage of the tile to multiply
-        u32 empty = Config::kStages - 1; // stage of the tile before it
-#pragma unroll 1
-        for (i32 tile = 0; tile < tiles.count; ++tile) {
-            const i32 key = tiles.key_of(tile);
-            Scores scores;
-            ptx::cp_async_wait<2 * (Config::kStages - 1)>();
-            __syncthreads(); // (1)
-            feed.start_v(smem, tiles, tile + static_cast<i32>(Config::kStages) - 1, empty);
-            if constexpr (Config::kRope) {
-                rotate_tile<Config::TileK, Config::kThreads>(
-                    ptx::shared_address(smem.k[full]), threadIdx.x, work.kv_len - key, [&](i32 r) {
-                        return table +
-                               static_cast<i64>(key + r) * static_cast<i64>(Config::kRotaryDim);
-                    });
-                __syncthreads();
-            }
-            scores.multiply(queries, ptx::shared_address(smem.k[full]));
-            if constexpr (Config::kWhole) {
-                finish_scores(scores, problem, work, slopes, row, key);
-            }
-            if (tiles.is_masked(key)) {
-                mask_scores(scores, problem, work, row, key);
-            }
-            sums.grow(scores, to_log2);
-            sums.exponentials(scores, to_log2);
-            ptx::cp_async_wait<2 * (Config::kStages - 1)>();
-            __syncthreads(); // (2)
-            feed.start_k(smem, tiles, tile + static_cast<i32>(Config::kStages), full);
-            sums.multiply(scores, ptx::shared_address(smem.v[full]));
-            empty = full;
-            full = full + 1 == Config::kStages ? 0 : full + 1;
-        }
+        attend(smem, sums, feed, q, tiles, problem, work, table);
     }
-    finish_sums(sums, problem, work, outputs, row, to_log2);
-    store_sums(sums, problem, work, outputs, rows_tile, row);
+    // Found again rather than held in registers meanwhile.
+    (void)find_work(work, problem, q_offsets, kv_offsets, tiles_m, group, ptx::opaque(blockIdx.x));
+    const u32 warp = warp_index();
+    const i32 row = work.row + static_cast<i32>(warp * Config::kWarpRows);
+    const Outputs outputs{o, lse, sinks};
+    finish_sums(sums, problem, work, outputs, row, to_log2_of(problem));
+    store_sums(sums, problem, work, outputs, ptx::shared_address(smem.rows[warp]), row);
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <gk/copy.cuh>
+#include <gk/mma.cuh>
 #include <gk/rows.cuh>
 
 namespace gk
@@ -36,8 +37,75 @@ template <u32 kRowsOfTile, u32 kColsOfTile> struct RowTile {
     }
 };
 
+// Where a lane stands in a tile while a warp walks it by whole matrices: an address, from which
+// others follow by an exclusive or of the low bits and constants that fit an instruction's offset.
+// `chunk` is 0 or 1; the tile begins at a bank line.
+template <typename Tile> struct TilePlace {
+    u32 address;
+
+    GK_DEVICE TilePlace(u32 tile, u32 row, u32 chunk) : address(tile + Tile::offset(row, chunk))
+    {
+    }
+
+    // `rows` further down, a multiple of 8, and `chunks` to the right, an even number.
+    GK_DEVICE u32 at(u32 rows, u32 chunks) const
+    {
+        constexpr u32 kRun = Tile::kPermuted;
+        return (address ^ chunks % kRun * kChunkBytes) + chunks / kRun * kRun * kChunkBytes +
+               rows * Tile::kRowBytes;
+    }
+};
+
+// The 16x16 piece of A at (m, k) as load_fragment_a<Tile, true>, from the lane's place for (0, 0).
+template <typename Tile> GK_DEVICE TilePlace<Tile> place_of_a(u32 tile)
+{
+    const u32 lane = lane_index();
+    return TilePlace<Tile>(tile, lane % (2 * kMatrixRows), lane / (2 * kMatrixRows));
+}
+
+template <typename Tile>
+GK_DEVICE void load_fragment_a(FragmentA &a, const TilePlace<Tile> &place, u32 m, u32 k)
+{
+    ptx::ldmatrix_x4(place.at(m, k / kMatrixRows), a.r[0], a.r[1], a.r[2], a.r[3]);
+}
+
+// Two fragments of B at (k, n), columns n.. and n + 8.., as load_fragments_b: kAlongK says whether
+// tile rows are columns of B or steps of k.
+template <typename Tile, bool kAlongK> GK_DEVICE TilePlace<Tile> place_of_b(u32 tile)
+{
+    const u32 lane = lane_index();
+    const u32 row = lane % kMatrixRows, second = lane / kMatrixRows % 2, upper = lane / 16;
+    return kAlongK ? TilePlace<Tile>(tile, upper * kMatrixRows + row, second)
+                   : TilePlace<Tile>(tile, second * kMatrixRows + row, upper);
+}
+
+template <typename Tile, bool kAlongK>
+GK_DEVICE void load_fragments_b(FragmentB &b0, FragmentB &b1, const TilePlace<Tile> &place, u32 n,
+                                u32 k)
+{
+    if constexpr (kAlongK) {
+        ptx::ldmatrix_x4(place.at(n, k / kMatrixRows), b0.r[0], b0.r[1], b1.r[0], b1.r[1]);
+    } else {
+        ptx::ldmatrix_x4_trans(place.at(k, n / kMatrixRows), b0.r[0], b0.r[1], b1.r[0], b1.r[1]);
+    }
+}
+
 namespace ptx
 {
+
+// The value itself, which the compiler must take as new: what is computed from it inside a loop
+// stays there, where it would else wait in registers.
+GK_DEVICE u32 opaque(u32 value)
+{
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+GK_DEVICE i64 opaque(i64 value)
+{
+    asm volatile("" : "+l"(value));
+    return value;
+}
 
 // PTX ISA: st.shared.
 GK_DEVICE void st_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)
@@ -103,37 +171,40 @@ template <typename Tile, u32 kThreads, CacheUse use> class RowTileCopy
 
     static_assert(kThreads % kLanes == 0, "threads form whole rows");
 
-    const u8 *source_; // this thread's first piece of the current tile
-    i64 pitch_bytes_;  // between rows
-    u64 policy_;
-    u32 row_, chunk_; // of that piece in the tile
+    const u8 *source_; // this thread's first piece of the first tile
 
   public:
     // `origin` is the first element of the first row, `pitch` the elements between rows.
-    GK_DEVICE RowTileCopy(const void *origin, i64 pitch, u32 thread)
-        : pitch_bytes_(pitch * 2), policy_(ptx::cache_policy<use>()), row_(thread / kLanes),
-          chunk_(thread % kLanes)
+    GK_DEVICE RowTileCopy(const void *origin, i64 pitch)
     {
-        source_ = static_cast<const u8 *>(origin) + row_ * pitch_bytes_ + chunk_ * kChunkBytes;
+        const u8 *source = static_cast<const u8 *>(origin) + threadIdx.x / kLanes * pitch * 2 +
+                           threadIdx.x % kLanes * kChunkBytes;
+        // One value, or its parts would be held apart.
+        source_ = reinterpret_cast<const u8 *>(ptx::opaque(reinterpret_cast<i64>(source)));
     }
 
     // Starts the copy of the tile that begins `first` rows behind the origin. Rows from `left` on,
     // counted from there, are not read and become zero. The caller commits.
-    GK_DEVICE void issue(u32 tile_address, i32 first, i32 left) const
+    GK_DEVICE void issue(u32 tile_address, i64 pitch, i32 first, i32 left, u64 policy) const
     {
-        const u8 *source = source_ + first * pitch_bytes_;
+        const u32 thread_row = threadIdx.x / kLanes, thread_chunk = threadIdx.x % kLanes;
+        const i64 pitch_bytes = ptx::opaque(pitch) * 2;
+        const u8 *source = source_ + first * pitch_bytes;
+        // Compared with constants: rows of the passes would be held from tile to tile.
+        const i32 below = left - static_cast<i32>(thread_row);
 #pragma unroll
         for (u32 pass = 0; pass < kRowPasses; ++pass) {
-            const u32 row = row_ + pass * kRowStep;
+            const u32 row = thread_row + pass * kRowStep;
             if (Tile::kRows % kRowStep == 0 || row < Tile::kRows) {
-                const u32 bytes = static_cast<i32>(row) < left ? kChunkBytes : 0;
+                const u32 bytes = static_cast<i32>(pass * kRowStep) < below ? kChunkBytes : 0;
 #pragma unroll
                 for (u32 col = 0; col < kColPasses; ++col) {
-                    ptx::cp_async_16<use>(tile_address + Tile::offset(row, chunk_ + col * kLanes),
-                                          source + col * kLanes * kChunkBytes, bytes, policy_);
+                    ptx::cp_async_16<use>(tile_address +
+                                              Tile::offset(row, thread_chunk + col * kLanes),
+                                          source + col * kLanes * kChunkBytes, bytes, policy);
                 }
             }
-            source += kRowStep * pitch_bytes_;
+            source += kRowStep * pitch_bytes;
         }
     }
 };
