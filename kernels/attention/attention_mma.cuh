@@ -31,8 +31,8 @@
 //           where it has grown by more than 2^8, as exponentials up to 256 lose nothing.
 // Masks     Tiles that no row of the block sees are skipped; tiles that every row sees whole are
 //           not masked. Keys behind the last are zeros in shared memory, and masked.
-// Epilogue  Each warp puts O where its rows of Q lay, which nobody else reads, and stores rows by
-//           pieces of 16 bytes.
+// Epilogue  Each warp puts O where its rows of Q lay, which nobody else reads and nobody reads since
+//           the last barrier, and stores rows by pieces of 16 bytes.
 //
 // Parameters (attention_mma.kernel.json has their values and rules): BM rows and BN keys of a tile,
 // WARPS, STAGES, QUERIES in shared memory or held in registers, LOAD how caches treat K and V,
@@ -741,7 +741,6 @@ GK_DEVICE void store_sums(const Sums &sums, const Problem &problem, const Work &
                           const Outputs &outputs, u32 tile, i32 row)
 {
     const u32 lane_row = lane_index() / 4, lane_word = lane_index() % 4 * 4;
-    __syncwarp(); // all lanes have read the warp's queries
 #pragma unroll
     for (u32 i = 0; i < Config::kFragmentsM; ++i) {
 #pragma unroll
