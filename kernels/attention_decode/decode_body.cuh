@@ -1,7 +1,7 @@
-// The first launch of attention_decode: a block has one chunk of the keys of one request (of the
-// shared prefix: of all requests) and one key head, and up to 16 M_TILES rows that read them: the
-// query heads of the group times the queries of the request are packed into the rows of the tensor
-// core's tile, so keys and values are read once for all of them.
+// The launches of attention_decode that read keys: a block has one chunk of the keys of one request
+// (of the shared prefix: of all requests) and one key head, and up to 16 M_TILES rows that read
+// them: the query heads of the group times the queries of the request are packed into the rows of
+// the tensor core's tile, so keys and values are read once for all of them.
 //
 // Layouts   Rows of a tile of keys or values lie in shared memory as they lie in the cache, padded
 // by
@@ -58,7 +58,7 @@ struct Config {
     static constexpr bool kQueryInRegisters = GK_QUERY == GK_QUERY_REGISTERS;
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
     static constexpr u32 kBlocks = GK_BLOCKS; // an SM
-    static constexpr bool kLastCombines = GK_COMBINE == GK_COMBINE_LAST;
+    static constexpr bool kLastCombines = DECODE_LAST_COMBINES;
     static constexpr bool kPrefix = DECODE_PREFIX;
     static constexpr bool kCausal = GK_CAUSAL;
     static constexpr bool kTurns = GK_ROPE != GK_ROPE_NONE, kNeox = GK_ROPE == GK_ROPE_NEOX;
@@ -82,7 +82,6 @@ struct Config {
                       static_cast<i32>(kKeys) % kPage == 0,
                   "a tile is whole pages, or lies in one");
     static_assert(kKeys * Tile::kRowChunks % kWarpSize == 0, "lanes copy whole rounds");
-    static_assert(!(kPrefix && kLastCombines), "blocks of two launches do not count one another");
 };
 
 struct alignas(16) Smem {
@@ -257,7 +256,8 @@ class Feed
     static constexpr u32 kPasses = Config::kKeys * Tile::kRowChunks / kWarpSize;
     static constexpr i32 kKeys = Config::kKeys, kStride = Config::kWarpStride;
     static constexpr i32 kPage = Config::kPage;
-    static constexpr i32 kPagesOfTile = kPage == 0 ? 1 : max_of(1, kKeys / max_of(1, kPage));
+    static constexpr i32 kPageKeys = max_of(1, kPage); // where there are no pages, not used
+    static constexpr i32 kPagesOfTile = kPage == 0 ? 1 : max_of(1, kKeys / kPageKeys);
 
     Cache cache_;
     const i32 *pages_; // of the request
@@ -270,7 +270,7 @@ class Feed
     GK_DEVICE u32 load_entry(i32 begin, i32 entry) const
     {
         const i32 key = begin + entry / kPagesOfTile * kStride + entry % kPagesOfTile * kPage;
-        return key < end_ ? static_cast<u32>(pages_[key / max_of(1, kPage)]) : 0;
+        return key < end_ ? static_cast<u32>(pages_[key / kPageKeys]) : 0;
     }
 
     // Bytes from the cache's first to a row of the next tile. All lanes take part.
@@ -280,9 +280,9 @@ class Feed
             return (key_ + static_cast<i64>(row)) * cache_.key_bytes;
         } else {
             const u32 entry = static_cast<u32>(page_) % kWarpSize;
-            const i32 inside = kPagesOfTile == 1 ? key_ % kPage + row : row % kPage;
+            const i32 inside = kPagesOfTile == 1 ? key_ % kPageKeys + row : row % kPageKeys;
             const u32 page = ptx::shuffle_from(
-                slice_, entry + (kPagesOfTile == 1 ? 0 : static_cast<u32>(row / kPage)));
+                slice_, entry + (kPagesOfTile == 1 ? 0 : static_cast<u32>(row / kPageKeys)));
             return page * cache_.page_bytes + inside * cache_.key_bytes;
         }
     }

@@ -3,7 +3,8 @@
 // and tiles of rows; y parts of the prefix. Its cache has no pages; arguments about pages, outputs
 // and arrivals are not used.
 
-#define DECODE_PREFIX true
+#define DECODE_PREFIX        true
+#define DECODE_LAST_COMBINES false // blocks of two launches do not count one another
 #include "decode_body.cuh"
 
 using namespace decode;

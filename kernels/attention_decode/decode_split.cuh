@@ -2,7 +2,8 @@
 // Grid: x key heads, and tiles of rows where a request has more than 16 M_TILES; y parts, for the
 // longest request that there is room for; z requests. Blocks without keys leave at once.
 
-#define DECODE_PREFIX false
+#define DECODE_PREFIX        false
+#define DECODE_LAST_COMBINES (GK_COMBINE == GK_COMBINE_LAST)
 #include "decode_body.cuh"
 
 using namespace decode;

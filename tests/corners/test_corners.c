@@ -8,7 +8,8 @@
  * of gemm_wgmma fail, since its constraints count registers, and so do ptxas's warnings that it
  * ignored setmaxnreg (C7508) or made wgmma wait for each product (C7510, C7511), in any template.
  *
- * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one.
+ * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one
+ * and more problems; a second argument takes those of the latter that have it in their text.
  * Exit 77 without NVRTC.
  */
 #include <setjmp.h>
@@ -40,6 +41,21 @@ static const char *const PROBLEMS[] = {
     "\"dtype\":\"f16\"}",
     "gemm{\"K\":512,\"M\":512,\"N\":512,\"act\":\"gelu\",\"bias\":true,\"trans\":\"TT\"}",
 };
+/* The same of ops whose spaces take longer than CI has: with GKTUNE_TEST_ALL. */
+static const char *const MORE[] = {
+    "attention_decode{\"batch\":1,\"kv_heads\":8,\"kv_len\":4096,\"q_heads\":32}",
+    "attention_decode{\"batch\":8,\"head_dim\":64,\"kv_dtype\":\"e4m3\",\"kv_heads\":8,"
+    "\"kv_len\":4096,\"page_size\":16,\"q_heads\":64}",
+    "attention_decode{\"batch\":4,\"dtype\":\"f16\",\"head_dim\":256,\"kv_heads\":1,"
+    "\"kv_len\":2048,\"page_size\":64,\"prefix_len\":512,\"q_heads\":16,\"q_len\":4,\"rope\":"
+    "\"neox\"}",
+    "mla_decode{\"batch\":128,\"kv_len\":4096,\"q_heads\":16}",
+    "mla_decode{\"batch\":4,\"dtype\":\"f16\",\"kv_dtype\":\"e4m3\",\"kv_len\":4096,\"q_heads\":"
+    "128,"
+    "\"q_len\":2}",
+};
+/* From the command line: what is looked at alone, part of the texts in MORE. */
+static const char *wanted_problem;
 /* From the command line: one process a target, so that both cores have work. */
 static const char *wanted_target = "sm_80";
 
@@ -240,8 +256,14 @@ static void corners_compile(void **state)
         (void)gk_diag_status(&diag, &err); /* fills err; the failure is known */
         fail_msg("%s", err.text);
     }
-    for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
+    for (size_t i = 0; !wanted_problem && i < GK_ARRAY_COUNT(PROBLEMS); i++) {
         check_problem(catalog, PROBLEMS[i], wanted_target, &totals);
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(MORE); i++) {
+        if (wanted_problem ? strstr(MORE[i], wanted_problem) != NULL
+                           : env_number("GKTUNE_TEST_ALL", 0) != 0) {
+            check_problem(catalog, MORE[i], wanted_target, &totals);
+        }
     }
     print_message("%u configs compiled, %u spill\n", totals.compiled, totals.spilled);
     assert_true(totals.compiled > 0);
@@ -252,6 +274,7 @@ static void corners_compile(void **state)
 int main(int argc, char **argv)
 {
     wanted_target = argc > 1 ? argv[1] : wanted_target;
+    wanted_problem = argc > 2 ? argv[2] : NULL;
     if (!nvrtc_for_tests_available()) {
         printf("NVRTC was not found: nothing can be compiled here\n");
         return 77;

@@ -11,8 +11,6 @@
 
 #include <cmocka.h>
 
-#define TARGET "sm_80"
-
 void op_trial_need(enum gk_status status, const struct gk_err *err)
 {
     if (status != GK_OK) {
@@ -64,7 +62,8 @@ static void compile(const struct op_trial_rig *rig, const struct gk_catalog *cat
 {
     struct gk_compile_job job = {0};
     struct gk_err err = {0};
-    op_trial_need(gk_compile_job_make(catalog, plan, launch, TARGET, &job, &err), &err);
+    op_trial_need(gk_compile_job_make(catalog, plan, launch, rig->device->props.target, &job, &err),
+                  &err);
     op_trial_need(gk_compile_job_run(&job, rig->compiler, output, &err), &err);
     gk_compile_job_fini(&job);
     if (!output->compiled) {

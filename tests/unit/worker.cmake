@@ -5,6 +5,7 @@ foreach(name test_numeric test_generate test_compile_log test_code_cache test_ch
 endforeach()
 gk_test(test_trial LIBS gk_worker LABEL emu TIMEOUT 300)
 gk_test(test_ops_emu SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 900)
+gk_test(test_decode_ops SOURCES op_trial.c LIBS gk_worker gk_search m LABEL emu)
 gk_test(test_bad_ops SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 900)
 gk_test(test_sandbox LIBS gk_worker)
 gk_test(test_supervisor SOURCES fake_daemon.c LIBS gk_worker TIMEOUT 300)
