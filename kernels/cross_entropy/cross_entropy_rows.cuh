@@ -9,8 +9,10 @@
 // no other thread reads a logit that the gradient overwrites, so nothing has to wait for it. Of a
 // row with the ignored label the group's first thread writes.
 //
-// PIECES > 0: the pieces stay in registers. PIECES = 0: a first pass keeps a running sum; the
-// second one, for the gradient alone, reads again what the same thread has read before.
+// A thread has its PIECES pieces on their way before it uses the first. ROW = held: they are the
+// whole row, and stay in registers. ROW = again: a first pass keeps a running sum; the second one,
+// for the gradient alone, reads again what the same thread has read before, and REUSE says how the
+// caches keep it until then.
 //
 // Shared memory holds one float a warp for each reduction of a row; the barrier in one orders the
 // reads of the one before.
@@ -24,9 +26,11 @@ struct Config {
     static constexpr u32 kThreads = GK_THREADS;
     static constexpr u32 kGroup = GK_GROUP;
     static constexpr u32 kPieces = GK_PIECES;
+    static constexpr bool kHeld = GK_ROW == GK_ROW_HELD;
     static constexpr u32 kPieceBytes = GK_PIECE_BYTES;
     static constexpr u32 kRows = kThreads / kGroup; // at a time
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
+    static constexpr CacheUse kReuse = static_cast<CacheUse>(GK_REUSE);
     static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
     static constexpr bool kGradient = GK_GRAD;
 };
@@ -60,24 +64,48 @@ struct Seen {
     float logits = 0.0f; // their sum, for the smoothing
     bool owns = false;   // the label's column
 
-    GK_DEVICE void look(const RowPiece &piece, i32 at, const Row &row)
+    // The pieces of one step; one thread of a row meets its label, once. `smoothed` is the same for
+    // all threads.
+    GK_DEVICE void look(const RowPiece (&piece)[Config::kPieces], i32 first, const Row &row,
+                        bool smoothed)
     {
 #pragma unroll
-        for (u32 i = 0; i < kCount; ++i) {
-            const bool inside = at + static_cast<i32>(i) < row.cols;
-            const bool is_label = inside && at + static_cast<i32>(i) == row.label && !row.ignored;
-            target = is_label ? piece.v[i] : target;
-            owns = owns || is_label;
-            logits += inside ? piece.v[i] : 0.0f;
+        for (u32 p = 0; p < Config::kPieces; ++p) {
+            const i32 at = first + static_cast<i32>(p) * kStride;
+            const i64 place = row.label - at;
+            if (place >= 0 && place < kCount && row.label < row.cols && !row.ignored) {
+                owns = true;
+#pragma unroll
+                for (u32 i = 0; i < kCount; ++i) {
+                    target = place == i ? piece[p].v[i] : target;
+                }
+            }
+            if (smoothed) {
+#pragma unroll
+                for (u32 i = 0; i < kCount; ++i) {
+                    logits += at + static_cast<i32>(i) < row.cols ? piece[p].v[i] : 0.0f;
+                }
+            }
         }
     }
 };
 
-GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy)
+struct Policies {
+    u64 load, reuse;
+};
+
+// A thread's pieces from `first` on.
+template <CacheUse use>
+GK_DEVICE void bring(RowPiece (&piece)[Config::kPieces], const Row &row, i32 first, u64 policy)
 {
-    RowPiece piece;
-    piece.load<Config::kLoad>(row.x, at, row.cols, policy, MaxOp::neutral()); // e^-inf adds nothing
-    return piece;
+    Fetched<RowPiece, Config::kPieces> fetched;
+    // e^-inf adds nothing
+    fetched.template fetch<use>(row.x, first, kStride, row.cols, policy, MaxOp::neutral());
+#pragma unroll
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        piece[p].open<use>(fetched.raw[p], row.x, first + static_cast<i32>(p) * kStride, row.cols,
+                           policy);
+    }
 }
 
 // Gradient of one piece: its exponentials come in, `factor` makes probabilities of them, scaled.
@@ -132,55 +160,61 @@ struct Totals {
     }
 };
 
+// Makes exponentials of the pieces; returns their sum.
+GK_DEVICE float all_exponentials(RowPiece (&piece)[Config::kPieces], float most)
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        sum += exponentials(piece[p], most, kLog2E);
+    }
+    return sum;
+}
+
 // One row of each group. `first`: of the thread's columns.
-template <u32 kPieces>
-GK_DEVICE void row_loss(const Row &row, i32 first, u64 policy, Scratch &scratch,
+GK_DEVICE void row_loss(const Row &row, i32 first, const Policies &policies, Scratch &scratch,
                         const Scalars &scalars)
 {
+    constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
+    const bool smoothed = scalars.smoothing != 0.0f;
     Seen seen;
     Totals totals;
-    if constexpr (kPieces > 0) {
-        RowPiece piece[kPieces];
+    RowPiece piece[Config::kPieces];
+    if constexpr (Config::kHeld) {
         float most = MaxOp::neutral();
+        bring<Config::kLoad>(piece, row, first, policies.load);
+        seen.look(piece, first, row, smoothed);
 #pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) { // all loads are on their way before one is used
-            piece[p] = bring(row, first + static_cast<i32>(p) * kStride, policy);
-        }
-#pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            seen.look(piece[p], first + static_cast<i32>(p) * kStride, row);
+        for (u32 p = 0; p < Config::kPieces; ++p) {
             most = fmaxf(most, max_of_piece(piece[p]));
         }
         totals.most = group_reduce<MaxOp, Config::kGroup, Config::kThreads>(most, scratch.maxima);
-        totals.sum = 0.0f;
-#pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            totals.sum += exponentials(piece[p], totals.most, kLog2E);
-        }
-        totals.finish(seen, row, scalars, scratch);
-        if constexpr (Config::kGradient) {
-#pragma unroll
-            for (u32 p = 0; p < kPieces; ++p) {
-                write_gradient(row, piece[p], first + static_cast<i32>(p) * kStride,
-                               totals.factor(scalars), scalars);
-            }
-        }
+        totals.sum = all_exponentials(piece, totals.most);
     } else {
+        // Without the gradient nothing is read again.
+        constexpr CacheUse kFirst = Config::kGradient ? Config::kReuse : Config::kLoad;
         RunningSum running;
-        for (i32 at = first; at < row.cols; at += kStride) {
-            const RowPiece piece = bring(row, at, policy);
-            seen.look(piece, at, row);
+        for (i32 at = first; at < row.cols; at += kStep) {
+            bring<kFirst>(piece, row, at, Config::kGradient ? policies.reuse : policies.load);
+            seen.look(piece, at, row, smoothed);
             running.add(piece, kLog2E);
         }
         totals.most =
             group_reduce<MaxOp, Config::kGroup, Config::kThreads>(running.most, scratch.maxima);
         totals.sum = running.below(totals.most, kLog2E);
-        totals.finish(seen, row, scalars, scratch);
-        if constexpr (Config::kGradient) {
-            for (i32 at = first; at < row.cols; at += kStride) {
-                RowPiece piece = bring(row, at, policy);
-                (void)exponentials(piece, totals.most, kLog2E);
-                write_gradient(row, piece, at, totals.factor(scalars), scalars);
+    }
+    totals.finish(seen, row, scalars, scratch);
+    if constexpr (Config::kGradient) {
+        const i32 end = Config::kHeld ? first + 1 : row.cols; // once where all is held
+        for (i32 at = first; at < end; at += kStep) {
+            if constexpr (!Config::kHeld) {
+                bring<Config::kLoad>(piece, row, at, policies.load);
+                (void)all_exponentials(piece, totals.most);
+            }
+#pragma unroll
+            for (u32 p = 0; p < Config::kPieces; ++p) {
+                write_gradient(row, piece[p], at + static_cast<i32>(p) * kStride,
+                               totals.factor(scalars), scalars);
             }
         }
     }
@@ -197,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
     const Scalars scalars{ignore, smoothing, z_loss, grad_scale};
     const i32 group = threadIdx.x / Config::kGroup;
     const i32 first = threadIdx.x % Config::kGroup * kCount;
-    const u64 policy = ptx::cache_policy<Config::kLoad>();
+    const Policies policies{ptx::cache_policy<Config::kLoad>(),
+                            ptx::cache_policy<Config::kReuse>()};
     Config::T *x = Config::kGradient ? in_place : const_cast<Config::T *>(logits);
 
     // All threads of a block make the same turns: the reductions have barriers in them.
@@ -208,6 +243,6 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         const i64 label = labels[index];
         const Row row{x + index * ld, loss + index,      lse + index,
                       label,          inside ? cols : 0, label == ignore};
-        row_loss<Config::kPieces>(row, first, policy, scratch, scalars);
+        row_loss(row, first, policies, scratch, scalars);
     }
 }

@@ -9,10 +9,11 @@
 // (<gk/philox.cuh>), so neither on the config nor on strides. h stays in fp32: the norm is that of
 // the numbers before residual_out's rounding.
 //
-// PIECES > 0: the pieces of h stay in registers; the variance is that of differences from the mean.
-// PIECES = 0: the row is too long for that. A first pass keeps mean and squared differences of what
-// each thread has seen, merged piece by piece (Chan, Golub, LeVeque 1983); a second one makes h
-// again.
+// A thread has its PIECES pieces of x and residual on their way before it uses the first.
+// ROW = held: they are the whole row, and stay in registers; the variance is that of differences
+// from the mean. ROW = again: the row is too long for that. A first pass keeps mean and squared
+// differences of what each thread has seen, merged piece by piece (Chan, Golub, LeVeque 1983); a
+// second one makes h again.
 //
 // Shared memory holds one float a warp for each of the two reductions of a row: the barrier in one
 // orders the reads of the other.
@@ -28,10 +29,13 @@ struct Config {
     static constexpr u32 kThreads = GK_THREADS;
     static constexpr u32 kGroup = GK_GROUP;
     static constexpr u32 kPieces = GK_PIECES;
+    static constexpr bool kHeld = GK_ROW == GK_ROW_HELD;
     static constexpr u32 kPieceBytes = GK_PIECE_BYTES;
     static constexpr u32 kRows = kThreads / kGroup; // at a time
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
-    static constexpr CacheUse kReuse = CacheUse::kAll; // of weight and bias, which every row reads
+    // Of weight and bias, which every row reads, and of the first reading of a row that is read
+    // again.
+    static constexpr CacheUse kReuse = static_cast<CacheUse>(GK_REUSE);
     static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
     static constexpr bool kResidual = GK_RESIDUAL;
     static constexpr bool kDropout = GK_DROPOUT;
@@ -48,6 +52,7 @@ constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces 
 // Of weight and bias.
 using WeightPiece = PieceBeside<Config::Weight, kCount, Config::kPieceBytes>;
 constexpr u32 kWeightCount = WeightPiece::kCount;
+constexpr u32 kWeightParts = kCount / kWeightCount; // accesses to it, of a piece of h
 
 struct Dropout {
     u64 seed;
@@ -88,14 +93,19 @@ GK_DEVICE void write_mask(const Row &row, i32 at, const bool (&kept)[kCount])
     }
 }
 
-// h of one piece. `writes`: residual_out and mask too.
-template <bool writes>
-GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy, const Dropout &dropout)
+struct Policies {
+    u64 load, reuse;
+};
+
+// h of one piece from what its loads brought. `writes`: residual_out and mask too.
+template <CacheUse use, bool writes>
+GK_DEVICE RowPiece make(const RowPiece::Raw &raw_x, const RowPiece::Raw &raw_r, const Row &row,
+                        i32 at, u64 policy, const Dropout &dropout)
 {
     RowPiece h, r;
-    h.load<Config::kLoad>(row.x, at, row.cols, policy);
+    h.open<use>(raw_x, row.x, at, row.cols, policy);
     if constexpr (Config::kResidual) {
-        r.load<Config::kLoad>(row.residual, at, row.cols, policy);
+        r.open<use>(raw_r, row.residual, at, row.cols, policy);
     }
     if constexpr (Config::kDropout) {
         u32 words[kCount];
@@ -122,8 +132,54 @@ GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy, const Dropout &drop
     return h;
 }
 
-GK_DEVICE void finish(const Row &row, RowPiece h, i32 at, float mean, float scale,
-                      const Config::Weight *weight, const Config::Weight *bias)
+// h of a thread's pieces from `first` on.
+template <CacheUse use, bool writes>
+GK_DEVICE void bring(RowPiece (&h)[Config::kPieces], const Row &row, i32 first, u64 policy,
+                     const Dropout &dropout)
+{
+    Fetched<RowPiece, Config::kPieces> x, r;
+    x.template fetch<use>(row.x, first, kStride, row.cols, policy);
+    if constexpr (Config::kResidual) {
+        r.template fetch<use>(row.residual, first, kStride, row.cols, policy);
+    }
+#pragma unroll
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        h[p] = make<use, writes>(x.raw[p], r.raw[p], row, first + static_cast<i32>(p) * kStride,
+                                 policy, dropout);
+    }
+}
+
+// Weight and bias of all columns, null where there are none.
+struct Affine {
+    const Config::Weight *weight, *bias;
+};
+
+// Those of a thread's pieces, on their way while the row is summed.
+struct Weights {
+    WeightPiece::Raw weight[Config::kPieces][kWeightParts], bias[Config::kPieces][kWeightParts];
+
+    GK_DEVICE void fetch(const Affine &affine, const Row &row, i32 first, u64 policy)
+    {
+        if constexpr (Config::kAffine) {
+#pragma unroll
+            for (u32 p = 0; p < Config::kPieces; ++p) {
+#pragma unroll
+                for (u32 part = 0; part < kWeightParts; ++part) {
+                    const i32 at = first + static_cast<i32>(p) * kStride +
+                                   static_cast<i32>(part * kWeightCount);
+                    weight[p][part] =
+                        WeightPiece::fetch<Config::kReuse>(affine.weight, at, row.cols, policy);
+                    bias[p][part] =
+                        WeightPiece::fetch<Config::kReuse>(affine.bias, at, row.cols, policy);
+                }
+            }
+        }
+    }
+};
+
+// Piece p of a thread.
+GK_DEVICE void finish(const Row &row, RowPiece h, u32 p, i32 at, float mean, float scale,
+                      const Weights &weights, const Affine &affine, u64 policy)
 {
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {
@@ -131,13 +187,15 @@ GK_DEVICE void finish(const Row &row, RowPiece h, i32 at, float mean, float scal
     }
     if constexpr (Config::kAffine) {
 #pragma unroll
-        for (u32 part = 0; part < kCount; part += kWeightCount) {
+        for (u32 part = 0; part < kWeightParts; ++part) {
+            const u32 begin = part * kWeightCount;
+            const i32 from = at + static_cast<i32>(begin);
             WeightPiece w, b;
-            w.load<Config::kReuse>(weight, at + static_cast<i32>(part), row.cols, 0);
-            b.load<Config::kReuse>(bias, at + static_cast<i32>(part), row.cols, 0);
+            w.open<Config::kReuse>(weights.weight[p][part], affine.weight, from, row.cols, policy);
+            b.open<Config::kReuse>(weights.bias[p][part], affine.bias, from, row.cols, policy);
 #pragma unroll
             for (u32 i = 0; i < kWeightCount; ++i) {
-                h.v[part + i] = h.v[part + i] * w.v[i] + b.v[i];
+                h.v[begin + i] = h.v[begin + i] * w.v[i] + b.v[i];
             }
         }
     }
@@ -178,6 +236,9 @@ struct Moments {
 
     GK_DEVICE void add(const RowPiece &h, i32 more)
     {
+        if (more == 0) {
+            return; // a piece behind the end of the row
+        }
         const float n = static_cast<float>(more), all = count + n;
         const float piece_mean = sum_of(h) / n;
         const float apart = piece_mean - mean;
@@ -192,45 +253,71 @@ GK_DEVICE float row_total(float value, float (&scratch)[kBlockWarpsMax])
     return group_reduce<SumOp, Config::kGroup, Config::kThreads>(value, scratch);
 }
 
-// One row of each group. `first`: of the thread's columns; `share`: 1 / cols of the matrix.
-template <u32 kPieces>
-GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
-                        const Config::Weight *bias, u64 policy, Scratch &scratch,
-                        const Dropout &dropout, float share, float eps)
+// Mean and reciprocal root of a row.
+struct Norm {
+    float mean, scale;
+};
+
+// Of a row that registers hold. The whole block calls it, in step, as the other one.
+GK_DEVICE Norm norm_of(const RowPiece (&h)[Config::kPieces], const Row &row, i32 first,
+                       Scratch &scratch, float share, float eps)
 {
-    if constexpr (kPieces > 0) {
-        RowPiece h[kPieces];
-        float sum = 0.0f, squares = 0.0f;
+    float sum = 0.0f, squares = 0.0f;
 #pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            h[p] = bring<true>(row, first + static_cast<i32>(p) * kStride, policy, dropout);
-        }
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        sum += sum_of(h[p]);
+    }
+    const float mean = row_total(sum, scratch.sums) * share;
 #pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            sum += sum_of(h[p]);
-        }
-        const float mean = row_total(sum, scratch.sums) * share;
-#pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            const i32 at = first + static_cast<i32>(p) * kStride;
-            squares += squares_of(h[p], mean, inside(row, at));
-        }
-        const float scale = rsqrtf(row_total(squares, scratch.squares) * share + eps);
-#pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            finish(row, h[p], first + static_cast<i32>(p) * kStride, mean, scale, weight, bias);
-        }
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        const i32 at = first + static_cast<i32>(p) * kStride;
+        squares += squares_of(h[p], mean, inside(row, at));
+    }
+    return Norm{mean, rsqrtf(row_total(squares, scratch.squares) * share + eps)};
+}
+
+// Of a row of which each thread has seen its part.
+GK_DEVICE Norm norm_of(const Moments &seen, Scratch &scratch, float share, float eps)
+{
+    const float mean = row_total(seen.mean * seen.count, scratch.sums) * share;
+    const float apart = seen.mean - mean;
+    const float squares = seen.squares + apart * apart * seen.count;
+    return Norm{mean, rsqrtf(row_total(squares, scratch.squares) * share + eps)};
+}
+
+// One row of each group. `first`: of the thread's columns; `share`: 1 / cols of the matrix.
+GK_DEVICE void norm_row(const Row &row, i32 first, const Affine &affine, const Policies &policies,
+                        Scratch &scratch, const Dropout &dropout, float share, float eps)
+{
+    constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
+    RowPiece h[Config::kPieces];
+    Weights weights;
+    Norm norm;
+    if constexpr (Config::kHeld) {
+        bring<Config::kLoad, true>(h, row, first, policies.load, dropout);
+        weights.fetch(affine, row, first, policies.reuse);
+        norm = norm_of(h, row, first, scratch, share, eps);
     } else {
         Moments seen;
-        for (i32 at = first; at < row.cols; at += kStride) {
-            seen.add(bring<true>(row, at, policy, dropout), inside(row, at));
+        for (i32 at = first; at < row.cols; at += kStep) {
+            bring<Config::kReuse, true>(h, row, at, policies.reuse, dropout);
+#pragma unroll
+            for (u32 p = 0; p < Config::kPieces; ++p) {
+                seen.add(h[p], inside(row, at + static_cast<i32>(p) * kStride));
+            }
         }
-        const float mean = row_total(seen.mean * seen.count, scratch.sums) * share;
-        const float apart = seen.mean - mean;
-        const float squares = seen.squares + apart * apart * seen.count;
-        const float scale = rsqrtf(row_total(squares, scratch.squares) * share + eps);
-        for (i32 at = first; at < row.cols; at += kStride) {
-            finish(row, bring<false>(row, at, policy, dropout), at, mean, scale, weight, bias);
+        norm = norm_of(seen, scratch, share, eps);
+    }
+    const i32 end = Config::kHeld ? first + 1 : row.cols; // once where all is held
+    for (i32 at = first; at < end; at += kStep) {
+        if constexpr (!Config::kHeld) {
+            bring<Config::kLoad, false>(h, row, at, policies.load, dropout);
+            weights.fetch(affine, row, at, policies.reuse);
+        }
+#pragma unroll
+        for (u32 p = 0; p < Config::kPieces; ++p) {
+            finish(row, h[p], p, at + static_cast<i32>(p) * kStride, norm.mean, norm.scale, weights,
+                   affine, policies.reuse);
         }
     }
 }
@@ -245,7 +332,8 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
                           drop < 1.0 ? static_cast<float>(1.0 / (1.0 - drop)) : 0.0f};
     const i32 group = threadIdx.x / Config::kGroup;
     const i32 first = threadIdx.x % Config::kGroup * kCount;
-    const u64 policy = ptx::cache_policy<Config::kLoad>();
+    const Policies policies{ptx::cache_policy<Config::kLoad>(),
+                            ptx::cache_policy<Config::kReuse>()};
     const float share = 1.0f / static_cast<float>(cols);
 
     // All threads of a block make the same turns: the reductions have barriers in them.
@@ -260,6 +348,6 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
                       Config::kMask ? mask + begin : nullptr,
                       static_cast<u64>(index) * static_cast<u64>(cols),
                       there ? cols : 0};
-        norm_row<Config::kPieces>(row, first, weight, bias, policy, scratch, dropout, share, eps);
+        norm_row(row, first, Affine{weight, bias}, policies, scratch, dropout, share, eps);
     }
 }

@@ -4,15 +4,15 @@
 // one such set, or, with a grid smaller than the matrix, every gridDim.x-th.
 //
 // Steps of a row
-//   1 each thread loads its pieces of x and residual: piece p of thread t is number p * GROUP + t
-//   of
-//     the row, so that neighbours read neighbours. h is their sum, rounded to the element type,
-//     as it is written to residual_out.
+//   1 each thread has its PIECES pieces of x and residual on their way before it uses the first:
+//     piece p of thread t is number p * GROUP + t, so that neighbours read neighbours. h is their
+//     sum, rounded to the element type, as it is written to residual_out.
 //   2 squares are summed per place in a piece, then over the thread, then over the group.
 //   3 h times the reciprocal root times weight, and out.
-// PIECES > 0: the pieces of h stay in registers between 1 and 3. PIECES = 0: the row is too long
-// for that, and 3 reads h again: what this very thread wrote to residual_out, or x where nothing
-// was added. Both come out of L2 for rows that fit there.
+// ROW = held: the pieces of h, which are the whole row, stay in registers between 1 and 3. ROW =
+// again: the row is too long for that. 1 walks over it, GROUP * PIECES pieces at a time, and 3
+// reads h again: what this very thread wrote to residual_out, or x where nothing was added. Both
+// come out of L2 for rows that fit there.
 //
 // Shared memory holds one float a warp, in two sets that rows use in turn.
 
@@ -26,10 +26,12 @@ struct Config {
     static constexpr u32 kThreads = GK_THREADS;
     static constexpr u32 kGroup = GK_GROUP;
     static constexpr u32 kPieces = GK_PIECES;
+    static constexpr bool kHeld = GK_ROW == GK_ROW_HELD;
     static constexpr u32 kPieceBytes = GK_PIECE_BYTES;
     static constexpr u32 kRows = kThreads / kGroup; // at a time
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
-    static constexpr CacheUse kReuse = CacheUse::kAll; // of the weight, which every row reads
+    // Of the weight, which every row reads, and of the first reading of a row that is read again.
+    static constexpr CacheUse kReuse = static_cast<CacheUse>(GK_REUSE);
     static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
     static constexpr bool kResidual = GK_RESIDUAL;
     static constexpr bool kWeighted = GK_WEIGHT != GK_WEIGHT_NONE;
@@ -46,6 +48,7 @@ constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces 
 // Of the weight.
 using WeightPiece = PieceBeside<Config::Weight, kCount, Config::kPieceBytes>;
 constexpr u32 kWeightCount = WeightPiece::kCount;
+constexpr u32 kWeightParts = kCount / kWeightCount; // accesses to it, of a piece of h
 
 struct Row {
     const Config::T *x, *residual;
@@ -53,33 +56,79 @@ struct Row {
     i32 cols;
 };
 
-// h of one piece; writes it out where a residual was added.
-GK_DEVICE RowPiece bring(const Row &row, i32 at, u64 policy)
+struct Policies {
+    u64 load, reuse;
+};
+
+// How x is read for the first time: where registers do not hold it, it is read again.
+constexpr CacheUse kFirst = Config::kHeld || Config::kResidual ? Config::kLoad : Config::kReuse;
+
+// h of a thread's pieces from `first` on; writes it out where a residual was added.
+GK_DEVICE void bring(RowPiece (&h)[Config::kPieces], const Row &row, i32 first,
+                     const Policies &policies)
 {
-    RowPiece h;
-    h.load<Config::kLoad>(row.x, at, row.cols, policy);
+    Fetched<RowPiece, Config::kPieces> x, r;
+    const u64 policy = kFirst == Config::kLoad ? policies.load : policies.reuse;
+    x.template fetch<kFirst>(row.x, first, kStride, row.cols, policy);
     if constexpr (Config::kResidual) {
-        RowPiece r;
-        r.load<Config::kLoad>(row.residual, at, row.cols, policy);
-#pragma unroll
-        for (u32 i = 0; i < kCount; ++i) {
-            h.v[i] += r.v[i];
-        }
-        h.round();
-        h.store<StoreUse::kKeep>(row.residual_out, at, row.cols); // the next layer reads it
+        r.template fetch<Config::kLoad>(row.residual, first, kStride, row.cols, policies.load);
     }
-    return h;
+#pragma unroll
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        const i32 at = first + static_cast<i32>(p) * kStride;
+        h[p].open<kFirst>(x.raw[p], row.x, at, row.cols, policy);
+        if constexpr (Config::kResidual) {
+            RowPiece other;
+            other.open<Config::kLoad>(r.raw[p], row.residual, at, row.cols, policies.load);
+#pragma unroll
+            for (u32 i = 0; i < kCount; ++i) {
+                h[p].v[i] += other.v[i];
+            }
+            h[p].round();
+            h[p].store<StoreUse::kKeep>(row.residual_out, at, row.cols); // the next layer reads it
+        }
+    }
 }
 
-// h of one piece once more, for rows that registers do not hold.
-GK_DEVICE RowPiece bring_again(const Row &row, i32 at, u64 policy)
+// h of the same pieces once more, for rows that registers do not hold.
+GK_DEVICE void bring_again(RowPiece (&h)[Config::kPieces], const Row &row, i32 first,
+                           const Policies &policies)
 {
-    RowPiece h;
-    h.load<Config::kLoad>(Config::kResidual ? row.residual_out : row.x, at, row.cols, policy);
-    return h;
+    const Config::T *from = Config::kResidual ? row.residual_out : row.x;
+    Fetched<RowPiece, Config::kPieces> fetched;
+    fetched.template fetch<Config::kLoad>(from, first, kStride, row.cols, policies.load);
+#pragma unroll
+    for (u32 p = 0; p < Config::kPieces; ++p) {
+        h[p].open<Config::kLoad>(fetched.raw[p], from, first + static_cast<i32>(p) * kStride,
+                                 row.cols, policies.load);
+    }
 }
 
-GK_DEVICE void finish(const Row &row, RowPiece h, i32 at, float scale, const Config::Weight *weight)
+// The weight of a thread's pieces, on its way while the row is summed.
+struct Weights {
+    WeightPiece::Raw raw[Config::kPieces][kWeightParts];
+
+    GK_DEVICE void fetch(const Config::Weight *weight, const Row &row, i32 first,
+                         const Policies &policies)
+    {
+        if constexpr (Config::kWeighted) {
+#pragma unroll
+            for (u32 p = 0; p < Config::kPieces; ++p) {
+#pragma unroll
+                for (u32 part = 0; part < kWeightParts; ++part) {
+                    const i32 at = first + static_cast<i32>(p) * kStride +
+                                   static_cast<i32>(part * kWeightCount);
+                    raw[p][part] =
+                        WeightPiece::fetch<Config::kReuse>(weight, at, row.cols, policies.reuse);
+                }
+            }
+        }
+    }
+};
+
+GK_DEVICE void finish(const Row &row, RowPiece h, i32 at, float scale,
+                      const WeightPiece::Raw (&raw)[kWeightParts], const Config::Weight *weight,
+                      const Policies &policies)
 {
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {
@@ -90,12 +139,14 @@ GK_DEVICE void finish(const Row &row, RowPiece h, i32 at, float scale, const Con
             h.round();
         }
 #pragma unroll
-        for (u32 part = 0; part < kCount; part += kWeightCount) {
+        for (u32 part = 0; part < kWeightParts; ++part) {
+            const u32 begin = part * kWeightCount;
             WeightPiece w;
-            w.load<Config::kReuse>(weight, at + static_cast<i32>(part), row.cols, 0);
+            w.open<Config::kReuse>(raw[part], weight, at + static_cast<i32>(begin), row.cols,
+                                   policies.reuse);
 #pragma unroll
             for (u32 i = 0; i < kWeightCount; ++i) {
-                h.v[part + i] *= Config::kOnePlus ? 1.0f + w.v[i] : w.v[i];
+                h.v[begin + i] *= Config::kOnePlus ? 1.0f + w.v[i] : w.v[i];
             }
         }
     }
@@ -134,33 +185,35 @@ GK_DEVICE float scale_of(const Squares &squares, float (&scratch)[kBlockWarpsMax
 }
 
 // One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix.
-template <u32 kPieces>
-GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight, u64 policy,
-                        float (&scratch)[kBlockWarpsMax], float mean, float eps)
+GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
+                        const Policies &policies, float (&scratch)[kBlockWarpsMax], float mean,
+                        float eps)
 {
+    constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
     Squares squares;
-    if constexpr (kPieces > 0) {
-        RowPiece h[kPieces];
+    Weights weights;
+    RowPiece h[Config::kPieces];
+    const i32 end = Config::kHeld ? first + 1 : row.cols; // of the walk: once where all is held
+    for (i32 at = first; at < end; at += kStep) {
+        bring(h, row, at, policies);
 #pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) { // all loads are on their way before one is used
-            h[p] = bring(row, first + static_cast<i32>(p) * kStride, policy);
-        }
-#pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
+        for (u32 p = 0; p < Config::kPieces; ++p) {
             squares.add(h[p]);
         }
-        const float scale = scale_of(squares, scratch, mean, eps);
+    }
+    if constexpr (Config::kHeld) {
+        weights.fetch(weight, row, first, policies);
+    }
+    const float scale = scale_of(squares, scratch, mean, eps);
+    for (i32 at = first; at < end; at += kStep) {
+        if constexpr (!Config::kHeld) {
+            bring_again(h, row, at, policies);
+            weights.fetch(weight, row, at, policies);
+        }
 #pragma unroll
-        for (u32 p = 0; p < kPieces; ++p) {
-            finish(row, h[p], first + static_cast<i32>(p) * kStride, scale, weight);
-        }
-    } else {
-        for (i32 at = first; at < row.cols; at += kStride) {
-            squares.add(bring(row, at, policy));
-        }
-        const float scale = scale_of(squares, scratch, mean, eps);
-        for (i32 at = first; at < row.cols; at += kStride) {
-            finish(row, bring_again(row, at, policy), at, scale, weight);
+        for (u32 p = 0; p < Config::kPieces; ++p) {
+            finish(row, h[p], at + static_cast<i32>(p) * kStride, scale, weights.raw[p], weight,
+                   policies);
         }
     }
 }
@@ -172,7 +225,8 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
     __shared__ float scratch[2][kBlockWarpsMax];
     const i32 group = threadIdx.x / Config::kGroup;
     const i32 first = threadIdx.x % Config::kGroup * kCount;
-    const u64 policy = ptx::cache_policy<Config::kLoad>();
+    const Policies policies{ptx::cache_policy<Config::kLoad>(),
+                            ptx::cache_policy<Config::kReuse>()};
     const float mean = 1.0f / static_cast<float>(cols);
     u32 turn = 0;
 
@@ -184,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         const Row row{x + begin, Config::kResidual ? residual + begin : nullptr,
                       Config::kResidual ? residual_out + begin : nullptr, y + begin,
                       inside ? cols : 0}; // a row that is not there has no columns
-        norm_row<Config::kPieces>(row, first, weight, policy, scratch[turn], mean, eps);
+        norm_row(row, first, weight, policies, scratch[turn], mean, eps);
         turn ^= 1u;
     }
 }

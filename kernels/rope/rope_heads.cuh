@@ -20,7 +20,7 @@ struct Config {
     static constexpr u32 kHeads = GK_HEADS; // of a thread
     static constexpr u32 kPieceBytes = GK_PIECE_BYTES;
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
-    static constexpr CacheUse kTable = CacheUse::kAll; // every head of a token reads it
+    static constexpr CacheUse kTable = static_cast<CacheUse>(GK_REUSE); // every head reads it
     static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
     static constexpr bool kNeox = GK_STYLE == GK_STYLE_NEOX;
     static constexpr bool kInPlace = GK_IN_PLACE;
@@ -36,20 +36,44 @@ struct Angles {
     float cosine[kPairs], sine[kPairs];
 };
 
-// `row`: of the table, rotary_dim / 2 cosines, then as many sines; `first`: pair.
-GK_DEVICE Angles angles_of(const float *row, i32 first, i32 half)
+struct Policies {
+    u64 load, table;
+};
+
+// kPairs numbers of the table from `from` on, of which `count` exist. Rows of the table are whole
+// accesses where half a head's pairs are a multiple of them, which is nearly always.
+GK_DEVICE void read_table(float (&to)[kPairs], const float *from, i32 count, bool together,
+                          u64 policy)
 {
-    Angles angles;
+    constexpr u32 kWidth = min_of(4u, kPairs); // floats of an access
+    using Part = Piece<float, kWidth * sizeof(float)>;
+    if (together && count >= static_cast<i32>(kPairs)) {
+        Fetched<Part, kPairs / kWidth> fetched;
+        fetched.template fetch<Config::kTable>(from, 0, kWidth, kPairs, policy);
+#pragma unroll
+        for (u32 part = 0; part < kPairs / kWidth; ++part) {
+#pragma unroll
+            for (u32 i = 0; i < kWidth; ++i) {
+                to[part * kWidth + i] = __uint_as_float(fetched.raw[part].w[i]);
+            }
+        }
+        return;
+    }
 #pragma unroll
     for (u32 i = 0; i < kPairs; ++i) {
-        const i32 pair =
-            min_of(first + static_cast<i32>(i), half - 1); // what is beyond is not used
-        u32 word[1];
-        ptx::load<Config::kTable>(word, row + pair, 0);
-        angles.cosine[i] = __uint_as_float(word[0]);
-        ptx::load<Config::kTable>(word, row + half + pair, 0);
-        angles.sine[i] = __uint_as_float(word[0]);
+        u32 word[1] = {0}; // what is beyond is not used
+        ptx::load_if<Config::kTable>(static_cast<i32>(i) < count, word, from + i, policy);
+        to[i] = __uint_as_float(word[0]);
     }
+}
+
+// `row`: of the table, rotary_dim / 2 cosines, then as many sines; `first`: pair.
+GK_DEVICE Angles angles_of(const float *row, i32 first, i32 half, const Policies &policies)
+{
+    const bool together = half % static_cast<i32>(min_of(4u, kPairs)) == 0;
+    Angles angles;
+    read_table(angles.cosine, row + first, half - first, together, policies.table);
+    read_table(angles.sine, row + half + first, half - first, together, policies.table);
     return angles;
 }
 
@@ -66,67 +90,84 @@ struct Heads {
     Config::T *out;
     i64 ld;
     i32 count; // at most kHeads
+
+    // Of the columns of head h: none where there is no such head.
+    GK_DEVICE i32 end(u32 h, i32 columns) const
+    {
+        return static_cast<i32>(h) < count ? columns : 0;
+    }
 };
 
 // A piece of each half, of each head.
-GK_DEVICE void rotate_halves(const Heads &heads, const float *table, i32 at, i32 half, u64 policy)
+GK_DEVICE void rotate_halves(const Heads &heads, const float *table, i32 at, i32 half,
+                             const Policies &policies)
 {
-    const Angles angles = angles_of(table, at, half);
-    Columns low[Config::kHeads], high[Config::kHeads];
+    const u64 policy = policies.load;
+    Columns::Raw raw_low[Config::kHeads], raw_high[Config::kHeads];
 #pragma unroll
     for (u32 h = 0; h < Config::kHeads; ++h) {
-        const i32 end = static_cast<i32>(h) < heads.count ? half : 0;
-        low[h].load<Config::kLoad>(heads.in + h * heads.ld, at, end, policy);
-        high[h].load<Config::kLoad>(heads.in + h * heads.ld + half, at, end, policy);
+        const i32 end = heads.end(h, half);
+        const Config::T *in = heads.in + h * heads.ld;
+        raw_low[h] = Columns::fetch<Config::kLoad>(in, at, end, policy);
+        raw_high[h] = Columns::fetch<Config::kLoad>(in + half, at, end, policy);
     }
+    const Angles angles = angles_of(table, at, half, policies);
 #pragma unroll
     for (u32 h = 0; h < Config::kHeads; ++h) {
-        const i32 end = static_cast<i32>(h) < heads.count ? half : 0;
+        const i32 end = heads.end(h, half);
+        const Config::T *in = heads.in + h * heads.ld;
+        Columns low, high;
+        low.open<Config::kLoad>(raw_low[h], in, at, end, policy);
+        high.open<Config::kLoad>(raw_high[h], in + half, at, end, policy);
 #pragma unroll
         for (u32 i = 0; i < kCount; ++i) {
-            turn(low[h].v[i], high[h].v[i], angles.cosine[i % kPairs], angles.sine[i % kPairs]);
+            turn(low.v[i], high.v[i], angles.cosine[i % kPairs], angles.sine[i % kPairs]);
         }
-        low[h].store<Config::kStore>(heads.out + h * heads.ld, at, end);
-        high[h].store<Config::kStore>(heads.out + h * heads.ld + half, at, end);
+        low.store<Config::kStore>(heads.out + h * heads.ld, at, end);
+        high.store<Config::kStore>(heads.out + h * heads.ld + half, at, end);
     }
 }
 
 // One piece of neighbours, of each head.
 GK_DEVICE void rotate_neighbours(const Heads &heads, const float *table, i32 at, i32 half,
-                                 u64 policy)
+                                 const Policies &policies)
 {
-    const Angles angles = angles_of(table, at / 2, half);
-    Columns piece[Config::kHeads];
+    const u64 policy = policies.load;
+    Columns::Raw raw[Config::kHeads];
 #pragma unroll
     for (u32 h = 0; h < Config::kHeads; ++h) {
-        const i32 end = static_cast<i32>(h) < heads.count ? 2 * half : 0;
-        piece[h].load<Config::kLoad>(heads.in + h * heads.ld, at, end, policy);
+        raw[h] = Columns::fetch<Config::kLoad>(heads.in + h * heads.ld, at, heads.end(h, 2 * half),
+                                               policy);
     }
+    const Angles angles = angles_of(table, at / 2, half, policies);
 #pragma unroll
     for (u32 h = 0; h < Config::kHeads; ++h) {
-        const i32 end = static_cast<i32>(h) < heads.count ? 2 * half : 0;
+        const i32 end = heads.end(h, 2 * half);
+        Columns piece;
+        piece.open<Config::kLoad>(raw[h], heads.in + h * heads.ld, at, end, policy);
 #pragma unroll
         for (u32 i = 0; i + 1 < kCount; i += 2) {
-            turn(piece[h].v[i], piece[h].v[i + 1], angles.cosine[i / 2 % kPairs],
+            turn(piece.v[i], piece.v[i + 1], angles.cosine[i / 2 % kPairs],
                  angles.sine[i / 2 % kPairs]);
         }
-        piece[h].store<Config::kStore>(heads.out + h * heads.ld, at, end);
+        piece.store<Config::kStore>(heads.out + h * heads.ld, at, end);
     }
 }
 
 // Columns that do not turn.
 GK_DEVICE void copy(const Heads &heads, i32 at, i32 end, u64 policy)
 {
-    Columns piece[Config::kHeads];
+    Columns::Raw raw[Config::kHeads];
 #pragma unroll
     for (u32 h = 0; h < Config::kHeads; ++h) {
-        piece[h].load<Config::kLoad>(heads.in + h * heads.ld, at,
-                                     static_cast<i32>(h) < heads.count ? end : 0, policy);
+        raw[h] =
+            Columns::fetch<Config::kLoad>(heads.in + h * heads.ld, at, heads.end(h, end), policy);
     }
 #pragma unroll
     for (u32 h = 0; h < Config::kHeads; ++h) {
-        piece[h].store<Config::kStore>(heads.out + h * heads.ld, at,
-                                       static_cast<i32>(h) < heads.count ? end : 0);
+        Columns piece;
+        piece.open<Config::kLoad>(raw[h], heads.in + h * heads.ld, at, heads.end(h, end), policy);
+        piece.store<Config::kStore>(heads.out + h * heads.ld, at, heads.end(h, end));
     }
 }
 
@@ -142,11 +183,12 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
     const i32 chunks = q_chunks + ceil_div(kv_heads, static_cast<i32>(Config::kHeads));
     const i64 units = static_cast<i64>(tokens) * chunks * pieces;
     const i32 half = rotary_dim / 2;
-    const u64 policy = ptx::cache_policy<Config::kLoad>();
+    const Policies policies{ptx::cache_policy<Config::kLoad>(),
+                            ptx::cache_policy<Config::kTable>()};
 
     for (i64 unit = static_cast<i64>(blockIdx.x) * Config::kThreads + threadIdx.x; unit < units;
          unit += static_cast<i64>(gridDim.x) * Config::kThreads) {
-        const i64 token = unit / (chunks * pieces);
+        const i64 token = quotient(unit, chunks * pieces);
         const i32 rest = static_cast<i32>(unit - token * (chunks * pieces));
         const i32 chunk = rest / pieces, piece = rest - chunk * pieces;
         const bool of_q = chunk < q_chunks;
@@ -162,11 +204,11 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         if (piece >= turning) {
             // Begins where the rotated columns end; pieces of a head are aligned there too.
             copy(heads, rotary_dim + (piece - turning) * static_cast<i32>(kCount), head_dim,
-                 policy);
+                 policies.load);
         } else if constexpr (Config::kNeox) {
-            rotate_halves(heads, row, piece * static_cast<i32>(kCount), half, policy);
+            rotate_halves(heads, row, piece * static_cast<i32>(kCount), half, policies);
         } else {
-            rotate_neighbours(heads, row, piece * static_cast<i32>(kCount), half, policy);
+            rotate_neighbours(heads, row, piece * static_cast<i32>(kCount), half, policies);
         }
     }
 }

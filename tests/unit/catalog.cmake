@@ -2,6 +2,7 @@ gk_test(test_catalog_gemm LIBS gk_render)
 gk_test(test_catalog LIBS gk_render)
 gk_test(test_catalog_token LIBS gk_catalog)
 gk_test(test_render LIBS gk_render)
+gk_test(test_op_shapes LIBS gk_render)
 gk_test(test_catalog_nomem LIBS gk_render TIMEOUT 300)
 target_link_options(test_catalog_nomem PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 

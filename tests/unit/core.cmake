@@ -31,11 +31,12 @@ set_tests_properties(schema_record schema_record_refuses schema_device PROPERTIE
 gk_test(test_nomem LIBS gk_sample_op)
 target_link_options(test_nomem PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 
-# Shapes files of the fuzz corpus: what the reader accepts the schema accepts, and what only it refuses.
+# Shapes files of models and of the fuzz corpus: what the reader accepts the schema accepts, and what only it refuses.
+file(GLOB shapes_of_models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/shapes/*.json)
 set(shapes_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/shapes)
 add_test(NAME schema_shapes COMMAND ${gk_validate} ${CMAKE_SOURCE_DIR}/schemas/shapes.schema.json
   ${shapes_corpus}/rows.json ${shapes_corpus}/bare.json ${shapes_corpus}/family.json
-  ${shapes_corpus}/each.json)
+  ${shapes_corpus}/each.json ${shapes_of_models})
 add_test(NAME schema_shapes_refuses COMMAND ${gk_validate} --invalid
   ${CMAKE_SOURCE_DIR}/schemas/shapes.schema.json ${shapes_corpus}/wrong.json
   ${shapes_corpus}/empty_list.json ${shapes_corpus}/top.json)

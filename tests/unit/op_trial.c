@@ -57,8 +57,8 @@ struct gk_catalog *op_trial_catalog(const char *root, const char *op)
     return catalog;
 }
 
-static void compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
-                    const struct gk_plan *plan, uint32_t launch, struct gk_compile_output *output)
+void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                      const struct gk_plan *plan, uint32_t launch, struct gk_compile_output *output)
 {
     struct gk_compile_job job = {0};
     struct gk_err err = {0};
@@ -93,10 +93,10 @@ void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catal
     assert_non_null(trial.template_);
     op_trial_need(gk_plan_render(op, trial.template_, problem, config, props, &plan, &err), &err);
     op_trial_need(gk_plan_reference(op, problem, props, &reference, &err), &err);
-    compile(rig, catalog, &reference, 0, &reference_output);
+    op_trial_compile(rig, catalog, &reference, 0, &reference_output);
     for (uint32_t i = 0; i < plan.launch_count; i++) {
         if (plan.launches[i].present) {
-            compile(rig, catalog, &plan, i, &outputs[i]);
+            op_trial_compile(rig, catalog, &plan, i, &outputs[i]);
         }
         trial.codes[i] = &outputs[i];
     }

@@ -22,6 +22,10 @@ void op_trial_close(struct op_trial_rig *rig);
 void op_trial_need(enum gk_status status, const struct gk_err *err);
 /* One op of the folder of ops at `root`; fails the test with the first mistake in it. */
 struct gk_catalog *op_trial_catalog(const char *root, const char *op);
+/* One launch of a plan; fails the test where it does not compile. */
+void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                      const struct gk_plan *plan, uint32_t launch,
+                      struct gk_compile_output *output);
 /* One config on one input set, or on all (GK_INPUT_SETS_ALL); the caller ends the record. Fails the
  * test where nothing comes out: a source does not compile, the worker itself cannot go on. */
 void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catalog,

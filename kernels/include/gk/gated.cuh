@@ -29,24 +29,24 @@ GK_DEVICE void gated_rows(const typename C::T *gate, const typename C::T *up, ty
 
     for (i64 unit = static_cast<i64>(blockIdx.x) * kChunks + threadIdx.x / C::kGroup; unit < units;
          unit += static_cast<i64>(gridDim.x) * kChunks) {
-        const i64 row = unit / chunks;
+        const i64 row = quotient(unit, chunks);
         const i32 first = static_cast<i32>(unit - row * chunks) * kChunk +
                           static_cast<i32>(threadIdx.x % C::kGroup * Part::kCount);
-        Part g[C::kPieces], u[C::kPieces];
-#pragma unroll
-        for (u32 p = 0; p < C::kPieces; ++p) { // all loads are on their way before one is used
-            const i32 at = first + static_cast<i32>(p) * kStride;
-            g[p].template load<C::kLoad>(gate + row * ld, at, cols, policy);
-            u[p].template load<C::kLoad>(up + row * ld, at, cols, policy);
-        }
+        const typename C::T *gate_row = gate + row * ld, *up_row = up + row * ld;
+        Fetched<Part, C::kPieces> gates, ups; // all on their way before one is used
+        gates.template fetch<C::kLoad>(gate_row, first, kStride, cols, policy);
+        ups.template fetch<C::kLoad>(up_row, first, kStride, cols, policy);
 #pragma unroll
         for (u32 p = 0; p < C::kPieces; ++p) {
+            const i32 at = first + static_cast<i32>(p) * kStride;
+            Part g, u;
+            g.template open<C::kLoad>(gates.raw[p], gate_row, at, cols, policy);
+            u.template open<C::kLoad>(ups.raw[p], up_row, at, cols, policy);
 #pragma unroll
             for (u32 i = 0; i < Part::kCount; ++i) {
-                g[p].v[i] = C::act(g[p].v[i]) * u[p].v[i];
+                g.v[i] = C::act(g.v[i]) * u.v[i];
             }
-            g[p].template store<C::kStore>(out + row * ld_out,
-                                           first + static_cast<i32>(p) * kStride, cols);
+            g.template store<C::kStore>(out + row * ld_out, at, cols);
         }
     }
 }

@@ -36,6 +36,17 @@ GK_DEVICE RandomWords philox(u64 counter, u64 key)
 // e / 4, whoever asks.
 template <u32 kCount> GK_DEVICE void element_words(u32 (&words)[kCount], u64 first, u64 key)
 {
+    if (kCount % 4 == 0 && first % 4 == 0) { // whole blocks of four
+#pragma unroll
+        for (u32 i = 0; i < kCount / 4; ++i) {
+            const RandomWords block = philox(first / 4 + i, key);
+#pragma unroll
+            for (u32 w = 0; w < 4; ++w) {
+                words[(4 * i + w) % kCount] = block.w[w];
+            }
+        }
+        return;
+    }
     RandomWords four = philox(first / 4, key);
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {

@@ -35,49 +35,79 @@ template <CacheUse use> GK_DEVICE u64 cache_policy()
     return policy;
 }
 
-// The four uses of one form of load. HINT names the operand that holds the policy.
-#define GK_LOAD_OF(use, type, outputs, address, hint, ...)                                         \
+// The four uses of one form of load, done only where `taken`: by a predicate, so that loads behind
+// one another leave together, where a branch around each would wait for the one before.
+#define GK_LOAD_OF(use, type, outputs, address, taken, hint, ...)                                  \
     if constexpr (use == CacheUse::kAll) {                                                         \
-        asm volatile("ld.global.ca" type " " outputs ", " address ";" __VA_ARGS__);                \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " taken ", 0; "                                \
+                     "@p ld.global.ca" type " " outputs ", " address ";}" __VA_ARGS__);            \
     } else if constexpr (use == CacheUse::kL2) {                                                   \
-        asm volatile("ld.global.cg" type " " outputs ", " address ";" __VA_ARGS__);                \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " taken ", 0; "                                \
+                     "@p ld.global.cg" type " " outputs ", " address ";}" __VA_ARGS__);            \
     } else if constexpr (use == CacheUse::kEvictFirst) {                                           \
-        asm volatile("ld.global.L1::no_allocate.L2::cache_hint" type " " outputs ", " address      \
-                     ", " hint ";" __VA_ARGS__);                                                   \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " taken ", 0; "                                \
+                     "@p ld.global.L1::no_allocate.L2::cache_hint" type " " outputs ", " address   \
+                     ", " hint ";}" __VA_ARGS__);                                                  \
     } else {                                                                                       \
-        asm volatile("ld.global.L1::evict_last.L2::cache_hint" type " " outputs ", " address       \
-                     ", " hint ";" __VA_ARGS__);                                                   \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, " taken ", 0; "                                \
+                     "@p ld.global.L1::evict_last.L2::cache_hint" type " " outputs ", " address    \
+                     ", " hint ";}" __VA_ARGS__);                                                  \
     }
 
-template <CacheUse use> GK_DEVICE void load(u32 (&w)[4], const void *from, u64 policy)
+// What is not taken stays as it is, and its address may be any.
+template <CacheUse use>
+GK_DEVICE void load_if(bool taken, u32 (&w)[4], const void *from, u64 policy)
 {
-    GK_LOAD_OF(use, ".v4.b32", "{%0, %1, %2, %3}", "[%4]", "%5",
-               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
-               : "l"(from), "l"(policy)
+    GK_LOAD_OF(use, ".v4.b32", "{%0, %1, %2, %3}", "[%4]", "%6", "%5",
+               : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
+               : "l"(from), "l"(policy), "r"(static_cast<u32>(taken))
                : "memory")
 }
 
-template <CacheUse use> GK_DEVICE void load(u32 (&w)[2], const void *from, u64 policy)
+template <CacheUse use>
+GK_DEVICE void load_if(bool taken, u32 (&w)[2], const void *from, u64 policy)
 {
-    GK_LOAD_OF(use, ".v2.b32", "{%0, %1}", "[%2]", "%3",
-               : "=r"(w[0]), "=r"(w[1])
-               : "l"(from), "l"(policy)
+    GK_LOAD_OF(use, ".v2.b32", "{%0, %1}", "[%2]", "%4", "%3",
+               : "+r"(w[0]), "+r"(w[1])
+               : "l"(from), "l"(policy), "r"(static_cast<u32>(taken))
                : "memory")
 }
 
-template <CacheUse use> GK_DEVICE void load(u32 (&w)[1], const void *from, u64 policy)
+template <CacheUse use>
+GK_DEVICE void load_if(bool taken, u32 (&w)[1], const void *from, u64 policy)
 {
-    GK_LOAD_OF(use, ".b32", "%0", "[%1]", "%2", : "=r"(w[0]) : "l"(from), "l"(policy) : "memory")
+    GK_LOAD_OF(use, ".b32", "%0", "[%1]", "%3", "%2",
+               : "+r"(w[0])
+               : "l"(from), "l"(policy), "r"(static_cast<u32>(taken))
+               : "memory")
+}
+
+template <CacheUse use> GK_DEVICE void load_if(bool taken, u16 &v, const void *from, u64 policy)
+{
+    GK_LOAD_OF(use, ".b16", "%0", "[%1]", "%3", "%2",
+               : "+h"(v)
+               : "l"(from), "l"(policy), "r"(static_cast<u32>(taken))
+               : "memory")
+}
+
+#undef GK_LOAD_OF
+
+template <CacheUse use, u32 kWords>
+GK_DEVICE void load(u32 (&w)[kWords], const void *from, u64 policy)
+{
+#pragma unroll
+    for (u32 i = 0; i < kWords; ++i) {
+        w[i] = 0;
+    }
+    load_if<use>(true, w, from, policy);
 }
 
 template <CacheUse use> GK_DEVICE u16 load_u16(const void *from, u64 policy)
 {
-    u16 v;
-    GK_LOAD_OF(use, ".b16", "%0", "[%1]", "%2", : "=h"(v) : "l"(from), "l"(policy) : "memory")
+    u16 v = 0;
+    load_if<use>(true, v, from, policy);
     return v;
 }
-
-#undef GK_LOAD_OF
 
 template <StoreUse use> GK_DEVICE void store(void *to, const u32 (&w)[4])
 {
@@ -113,23 +143,71 @@ template <StoreUse use> GK_DEVICE void store(void *to, const u32 (&w)[1])
 
 // kBytes of a row in one thread's hands, as floats. `at` counts elements and is a multiple of
 // kCount; `end` is the row's length: what lies behind it is not touched and reads as `beyond`.
+//
+// A load has two halves: fetch() sends it off, open() makes floats of what came. A thread that
+// needs several pieces fetches all of them before it opens the first one: what is on its way
+// together is what the speed of memory depends on.
 template <typename T, u32 kBytes> struct Piece {
     static_assert(is_pow2(kBytes) && kBytes >= sizeof(T) && kBytes <= kChunkBytes,
                   "a piece is one access of one thread");
     static constexpr u32 kCount = kBytes / sizeof(T);
+    static constexpr u32 kWords = kBytes < 4 ? 1 : kBytes / 4;
     float v[kCount];
+
+    struct Raw {
+        u32 w[kWords];
+    };
+
+    template <CacheUse use>
+    static GK_DEVICE Raw fetch(const T *row, i32 at, i32 end, u64 policy, float beyond = 0.0f)
+    {
+        const bool whole = at + static_cast<i32>(kCount) <= end;
+        Raw raw;
+        if constexpr (kBytes == 2) {
+            u16 one = from_float<T>(beyond).bits;
+            ptx::load_if<use>(whole, one, row + at, policy);
+            raw.w[0] = one;
+        } else {
+#pragma unroll
+            for (u32 w = 0; w < kWords; ++w) {
+                raw.w[w] = bits_of(beyond, beyond);
+            }
+            ptx::load_if<use>(whole, raw.w, row + at, policy);
+        }
+        return raw;
+    }
+
+    // The end of a row that is no whole piece is read here, element by element.
+    template <CacheUse use>
+    GK_DEVICE void open(const Raw &raw, const T *row, i32 at, i32 end, u64 policy)
+    {
+        if constexpr (kBytes == 2) {
+            v[0] = to_float(T{static_cast<u16>(raw.w[0])});
+        } else {
+#pragma unroll
+            for (u32 w = 0; w < kWords; ++w) {
+                if constexpr (sizeof(T) == 2) {
+                    unpack_pair<T>(raw.w[w], v[2 * w], v[(2 * w + 1) % kCount]);
+                } else {
+                    v[w] = __uint_as_float(raw.w[w]);
+                }
+            }
+        }
+        if (ragged(at, end)) {
+#pragma unroll
+            for (u32 i = 0; i + 1 < kCount; ++i) {
+                if (at + static_cast<i32>(i) < end) {
+                    v[i] = load_one<use>(row + at + i, policy);
+                }
+            }
+        }
+    }
 
     template <CacheUse use>
     GK_DEVICE void load(const T *row, i32 at, i32 end, u64 policy, float beyond = 0.0f)
     {
-        if (kCount > 1 && at + static_cast<i32>(kCount) <= end) {
-            load_whole<use>(row + at, policy);
-            return;
-        }
-#pragma unroll
-        for (u32 i = 0; i < kCount; ++i) {
-            v[i] = at + static_cast<i32>(i) < end ? load_one<use>(row + at + i, policy) : beyond;
-        }
+        const Raw raw = fetch<use>(row, at, end, policy, beyond);
+        open<use>(raw, row, at, end, policy);
     }
 
     template <StoreUse use> GK_DEVICE void store(T *row, i32 at, i32 end) const
@@ -156,30 +234,28 @@ template <typename T, u32 kBytes> struct Piece {
     }
 
   private:
-    static constexpr u32 kWords = kBytes < 4 ? 1 : kBytes / 4;
+    static GK_DEVICE bool ragged(i32 at, i32 end)
+    {
+        return kCount > 1 && at < end && at + static_cast<i32>(kCount) > end;
+    }
+
+    static GK_DEVICE u32 bits_of(float low, float high)
+    {
+        if constexpr (sizeof(T) == 2) {
+            return pack_pair<T>(low, high);
+        } else {
+            return __float_as_uint(low);
+        }
+    }
 
     template <CacheUse use> static GK_DEVICE float load_one(const T *from, u64 policy)
     {
         if constexpr (sizeof(T) == 2) {
             return to_float(T{ptx::load_u16<use>(from, policy)});
         } else {
-            u32 word[1];
-            ptx::load<use>(word, from, policy);
+            u32 word[1] = {0};
+            ptx::load_if<use>(true, word, from, policy);
             return __uint_as_float(word[0]);
-        }
-    }
-
-    template <CacheUse use> GK_DEVICE void load_whole(const T *from, u64 policy)
-    {
-        u32 words[kWords];
-        ptx::load<use>(words, from, policy);
-#pragma unroll
-        for (u32 w = 0; w < kWords; ++w) {
-            if constexpr (sizeof(T) == 2) {
-                unpack_pair<T>(words[w], v[2 * w], v[(2 * w + 1) % kCount]);
-            } else {
-                v[w] = __uint_as_float(words[w]);
-            }
         }
     }
 
@@ -188,15 +264,37 @@ template <typename T, u32 kBytes> struct Piece {
         u32 words[kWords];
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) {
-            if constexpr (sizeof(T) == 2) {
-                words[w] = pack_pair<T>(v[2 * w], v[(2 * w + 1) % kCount]);
-            } else {
-                words[w] = __float_as_uint(v[w]);
-            }
+            words[w] = bits_of(v[sizeof(T) == 2 ? 2 * w : w], v[(2 * w + 1) % kCount]);
         }
         ptx::store<use>(to, words);
     }
 };
+
+// kPieces pieces of one thread in a row, `stride` elements apart, all on their way.
+template <typename P, u32 kPieces> struct Fetched {
+    typename P::Raw raw[kPieces];
+
+    template <CacheUse use, typename T>
+    GK_DEVICE void fetch(const T *row, i32 first, i32 stride, i32 end, u64 policy,
+                         float beyond = 0.0f)
+    {
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            raw[p] = P::template fetch<use>(row, first + static_cast<i32>(p) * stride, end, policy,
+                                            beyond);
+        }
+    }
+};
+
+// a / b of numbers that are not negative, b > 0: a division of 64 bits costs a hundred instructions
+// and is seldom needed.
+GK_DEVICE i64 quotient(i64 a, i32 b)
+{
+    if (static_cast<u64>(a) <= 0xffffffffu) {
+        return static_cast<u32>(a) / static_cast<u32>(b);
+    }
+    return a / b;
+}
 
 // kCount elements of another matrix or row for the same columns, in accesses of at most kMost
 // bytes: its addresses are aligned no better than those of the first.

@@ -34,13 +34,22 @@ template <typename P> GK_DEVICE float exponentials(P &piece, float most, float s
 struct RunningSum {
     float most = MaxOp::neutral(), sum = 0.0f;
 
-    template <typename P> GK_DEVICE void add(P piece, float scale_log2)
+    // Makes exponentials of the pieces, of no more use.
+    template <typename P, u32 kPieces> GK_DEVICE void add(P (&pieces)[kPieces], float scale_log2)
     {
-        const float more = fmaxf(most, max_of_piece(piece));
+        float more = most, here = 0.0f;
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            more = fmaxf(more, max_of_piece(pieces[p]));
+        }
         if (more == MaxOp::neutral()) {
             return; // nothing but -inf so far: their difference would be NaN
         }
-        sum = below(more, scale_log2) + exponentials(piece, more, scale_log2);
+#pragma unroll
+        for (u32 p = 0; p < kPieces; ++p) {
+            here += exponentials(pieces[p], more, scale_log2);
+        }
+        sum = below(more, scale_log2) + here;
         most = more;
     }
 
