@@ -16,9 +16,8 @@
 //           only behind the last tile they are put together, four lanes by shuffles and warps along
 //           N through shared memory. So a tile costs no barrier but the ring's.
 
-#include <gk/activation.cuh>
+#include <gk/loss.cuh>
 #include <gk/product.cuh>
-#include <gk/reduce.cuh>
 
 using namespace gk;
 
@@ -32,7 +31,7 @@ struct Config {
     static constexpr CacheUse kReadA = static_cast<CacheUse>(GK_READ_X);
     static constexpr CacheUse kReadB = static_cast<CacheUse>(GK_READ_W);
     static constexpr bool kSmoothing = GK_SMOOTH;
-    static constexpr u32 kParts = kSmoothing ? 3 : 2; // floats of a row's partial result
+    static constexpr u32 kParts = kLossParts<kSmoothing>; // floats of a row's partial result
     // Addresses and counters, and what a lane keeps of each of its rows: label, maximum, sum, sum
     // of logits.
     static constexpr u32 kOtherRegisters = 48 + 2 * (kParts + 1) * (kTileM / kWarpsM / kMmaM);
