@@ -38,6 +38,7 @@ struct conn {
     bool is_worker;
     uint32_t party;
     uint64_t blocked_until_ns[2]; /* [1] towards the daemon */
+    uint64_t held_until_ns[2];    /* a packet waits so long, and what comes behind it too */
     uint64_t last_at_ns[2];       /* order inside a connection is kept */
 };
 

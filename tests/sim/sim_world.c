@@ -173,6 +173,8 @@ static bool arrives(struct sim *sim, struct packet *packet)
 {
     struct conn *conn = &sim->conns[packet->conn];
     uint64_t until = conn->blocked_until_ns[packet->to_daemon];
+    uint64_t held = conn->held_until_ns[packet->to_daemon]; /* an earlier one waits so long */
+    until = until > held ? until : held;
     if (!conn->open) {
         gk_message_fini(&packet->message);
         return false;
@@ -189,6 +191,7 @@ static bool arrives(struct sim *sim, struct packet *packet)
         if (conn->last_at_ns[packet->to_daemon] < packet->at_ns) { /* nothing overtakes it */
             conn->last_at_ns[packet->to_daemon] = packet->at_ns;
         }
+        conn->held_until_ns[packet->to_daemon] = packet->at_ns;
         push(sim, packet);
         return false;
     }
