@@ -5,12 +5,16 @@
 
 /* ------------------------------------------------------------------ beginning */
 
-static struct gk_json *entry_of(const struct task *task, const struct trial *trial,
-                                bool is_finalist, int64_t twin, bool is_copy)
+static struct gk_json *entry_of(const struct task *task, struct trial *trial, bool is_finalist,
+                                int64_t twin, bool is_copy)
 {
+    const struct trial_words *words = trial_words(task->search, trial);
+    if (!words) {
+        return NULL;
+    }
     struct gk_json *entry = gk_json_new_object(), *role = gk_json_new_array();
-    bool is_default = task->default_config && strcmp(task->default_config, trial->config) == 0;
-    bool is_incumbent = task->incumbent && strcmp(task->incumbent, trial->config) == 0;
+    bool is_default = task->default_config && strcmp(task->default_config, words->config) == 0;
+    bool is_incumbent = task->incumbent && strcmp(task->incumbent, words->config) == 0;
     bool ok = true;
     ok = ok && (!is_copy || gk_json_push(role, gk_json_new_string("twin")));
     ok = ok && (!is_finalist || is_copy || gk_json_push(role, gk_json_new_string("finalist")));
@@ -19,9 +23,9 @@ static struct gk_json *entry_of(const struct task *task, const struct trial *tri
     ok = gk_json_set(entry, "role", role) && ok &&
          /* A second copy needs a name of its own in the samples: minus the trial's number. */
          gk_json_set_int(entry, "trial", is_copy ? -trial->id : trial->id) &&
-         gk_json_set_string(entry, "template", trial->template_name) &&
-         gk_json_set_string(entry, "config", trial->config) &&
-         gk_json_set_string(entry, "config_id", trial->config_id) &&
+         gk_json_set_string(entry, "template", words->template_name) &&
+         gk_json_set_string(entry, "config", words->config) &&
+         gk_json_set_string(entry, "config_id", words->config_id) &&
          gk_json_set_int(entry, "order", trial->index) &&
          gk_json_set_int(entry, "rank", (int64_t)trial->resource_rank) &&
          gk_json_set_int(entry, "twin", twin) &&
@@ -70,8 +74,12 @@ static enum gk_status no_config(struct gk_core *core, struct task *task, struct 
 
 static uint32_t trial_of_config(const struct search *search, const char *config)
 {
-    for (uint32_t i = 0; config && i < search->count; i++) {
-        if (search->trials[i].ok && strcmp(search->trials[i].config, config) == 0) {
+    uint32_t index = config ? search_index(search, config) : UINT32_MAX;
+    for (uint32_t i = 0; i < search->count; i++) {
+        const struct trial *trial = &search->trials[i];
+        if (trial->ok && (index != UINT32_MAX ? trial->index == index
+                                              : config && trial->index == UINT32_MAX &&
+                                                    strcmp(trial->words->config, config) == 0)) {
             return i;
         }
     }
@@ -185,10 +193,11 @@ enum gk_status final_begin(struct gk_core *core, struct task *task, struct gk_er
         return gk_fail(err, GK_NOMEM, "out of memory for a final round");
     }
     struct gk_json *changes = gk_json_new_object();
-    bool ok = gk_json_set(changes, "round", gk_json_copy(task->round)) &&
+    const struct trial_words *words = trial_words(task->search, &task->search->trials[best]);
+    bool ok = words && gk_json_set(changes, "round", gk_json_copy(task->round)) &&
               gk_json_set_int(changes, "attempt", 0) &&
               gk_json_set_real(changes, "best_ns", best_ns) &&
-              gk_json_set_string(changes, "best_config", task->search->trials[best].config);
+              gk_json_set_string(changes, "best_config", words->config);
     enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
                                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);

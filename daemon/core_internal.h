@@ -94,13 +94,19 @@ enum task_state {
 };
 enum trial_state { TRIAL_PROPOSED, TRIAL_LEASED, TRIAL_RECORDED, TRIAL_PARKED };
 
+/* A trial's config as others name it. */
+struct trial_words {
+    char *config; /* canonical text */
+    char config_id[GK_HASH_TEXT_SIZE];
+    char template_name[GK_NAME_MAX];
+};
+
+/* There may be a million of them: what the index says is not kept twice. */
 struct trial {
     int64_t id;
     uint32_t seq, batch;
-    uint32_t index; /* in the space; UINT32_MAX: not legal there any more */
-    char *config;   /* canonical text */
-    char config_id[GK_HASH_TEXT_SIZE];
-    char template_name[GK_NAME_MAX];
+    uint32_t index;            /* in the space; UINT32_MAX: not legal there any more */
+    struct trial_words *words; /* NULL: trial_words() makes them again */
     enum trial_state state;
     int64_t attempt, token;
     bool ok;
@@ -458,6 +464,10 @@ void catalog_release(struct gk_core *core, const struct gk_catalog *catalog); /*
 enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err *err);
 struct trial *task_trial(struct task *task, int64_t id);
 struct trial *task_proposed(struct task *task); /* the next one to lease; NULL */
+/* Index of a config's text in the space; UINT32_MAX: not legal there. */
+uint32_t search_index(const struct search *search, const char *text);
+/* The trial's, kept with it; NULL: out of memory. */
+const struct trial_words *trial_words(const struct search *search, struct trial *trial);
 enum gk_status trial_recorded(struct gk_core *core, struct task *task, struct trial *trial,
                               const struct lease *lease, const char *state,
                               const struct gk_json *json, int64_t reused, struct gk_err *err);

@@ -230,8 +230,8 @@ static bool put_lease(struct gk_buf *text, struct session *session, const struct
     put_text(text, "\"id\":", task->job->bundle);
     put_int(text, "},\"compile_s\":", COMPILE_S);
     if (trial) {
-        put_text(text, ",\"config\":", trial->config);
-        put_text(text, ",\"config_id\":", trial->config_id);
+        put_text(text, ",\"config\":", trial->words->config);
+        put_text(text, ",\"config_id\":", trial->words->config_id);
     } else {
         gk_buf_puts(text, ",\"configs\":");
         if (!configs || gk_json_canonical(configs, text, NULL) != GK_OK) {
@@ -259,7 +259,7 @@ static bool put_lease(struct gk_buf *text, struct session *session, const struct
     }
     put_int(text, ",\"task\":", task->id);
     if (trial) {
-        put_text(text, ",\"template\":", trial->template_name);
+        put_text(text, ",\"template\":", trial->words->template_name);
     }
     put_int(text, ",\"token\":", lease->token);
     if (trial) {
@@ -290,7 +290,8 @@ static bool is_pardoned(struct gk_core *core, const struct task *task, const str
 {
     bool pardoned = false;
     return core->any_pardons &&
-           gk_db_pardoned(core->db, trial->config_id, task->arch, &pardoned, NULL) == GK_OK &&
+           gk_db_pardoned(core->db, trial->words->config_id, task->arch, &pardoned, NULL) ==
+               GK_OK &&
            pardoned; /* not known: it is refused once more, and that is told */
 }
 
@@ -312,6 +313,9 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
                           .deadline_ns = UINT64_MAX};
     GK_ASSERT(!session->devices[device].fenced && !session->drained && core->drain_ms == 0);
     (void)snprintf(lease.device_key, sizeof lease.device_key, "%s", session->devices[device].key);
+    if (trial && !trial_words(task->search, trial)) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a lease");
+    }
     enum gk_status status = gk_db_take_tokens(core->db, 1, &lease.token, err);
     if (status == GK_OK) {
         status = store_lease(core, &lease, err);

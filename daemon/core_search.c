@@ -7,6 +7,7 @@
 
 #define NEIGHBOURS_MAX   6 /* configs that won for other problems: more would eat small budgets */
 #define HINTS_MAX        64
+#define TRIALS_A_PAGE    64 /* a row as JSON takes some 10 KB */
 #define REUSE_ROUNDS_MAX 64 /* batches that are known already, handled in one step */
 
 void catalog_release(struct gk_core *core, const struct gk_catalog *catalog)
@@ -15,6 +16,47 @@ void catalog_release(struct gk_core *core, const struct gk_catalog *catalog)
         core->files.release(core->files.context, catalog);
     }
 }
+
+/* ------------------------------------------------------------------ words */
+
+static void words_free(struct trial *trial)
+{
+    if (trial->words) {
+        free(trial->words->config);
+        free(trial->words);
+        trial->words = NULL;
+    }
+}
+
+const struct trial_words *trial_words(const struct search *search, struct trial *trial)
+{
+    struct gk_config config;
+    if (trial->words || trial->index == UINT32_MAX) {
+        return trial->words;
+    }
+    gk_space_config(search->space, trial->index, &config);
+    const struct gk_tree *tree = &search->def.trees[gk_space_tree_of(search->space, trial->index)];
+    trial->words = calloc(1, sizeof *trial->words);
+    if (!trial->words || !(trial->words->config = gk_config_text(tree, &config))) {
+        words_free(trial);
+        return NULL;
+    }
+    struct gk_hash id = gk_config_id(&tree->template_hash, trial->words->config);
+    gk_hash_hex(&id, trial->words->config_id);
+    (void)snprintf(trial->words->template_name, sizeof trial->words->template_name, "%s",
+                   tree->template_name);
+    return trial->words;
+}
+
+/* Of a trial that is over: few of them are spoken of again. */
+static void words_drop(struct trial *trial)
+{
+    if (trial->index != UINT32_MAX && trial->state >= TRIAL_RECORDED) {
+        words_free(trial);
+    }
+}
+
+/* ------------------------------------------------------------------ closing */
 
 static void search_free(struct gk_core *core, struct search *search)
 {
@@ -28,7 +70,7 @@ static void search_free(struct gk_core *core, struct search *search)
     gk_space_def_fini(&search->def);
     gk_problem_fini(&search->problem);
     for (uint32_t i = 0; i < search->count; i++) {
-        free(search->trials[i].config);
+        words_free(&search->trials[i]);
     }
     free(search->trials);
     catalog_release(core, search->catalog); /* last: op, space and strategy stand on it */
@@ -107,8 +149,7 @@ static enum gk_status open_space(struct gk_core *core, struct task *task, struct
     return status == GK_OK ? gk_space_create(&search->def, &search->space, err) : status;
 }
 
-/* Index of a config text in the space; UINT32_MAX when it is not legal there. */
-static uint32_t index_of(const struct search *search, const char *text)
+uint32_t search_index(const struct search *search, const char *text)
 {
     struct gk_config config;
     uint32_t tree, index;
@@ -121,7 +162,7 @@ static uint32_t index_of(const struct search *search, const char *text)
 
 static bool push_hint(const struct search *search, struct gk_json *hints, const char *text)
 {
-    if (!text || index_of(search, text) == UINT32_MAX || gk_json_count(hints) >= HINTS_MAX) {
+    if (!text || search_index(search, text) == UINT32_MAX || gk_json_count(hints) >= HINTS_MAX) {
         return true;
     }
     for (size_t i = 0; i < gk_json_count(hints); i++) {
@@ -240,7 +281,7 @@ static enum gk_status make_hints(struct gk_core *core, struct task *task, struct
     gk_json_free(changes);
     task->hints = hints;
     if (status == GK_OK && task->incumbent && task->incumbent[0] &&
-        index_of(search, task->incumbent) == UINT32_MAX) {
+        search_index(search, task->incumbent) == UINT32_MAX) {
         struct gk_json *body = gk_json_new_object();
         (void)(gk_json_set_int(body, "task", task->id) &&
                gk_json_set_string(body, "config", task->incumbent) && /* as it is */
@@ -281,7 +322,7 @@ static enum gk_status make_strategy(struct task *task, struct search *search, st
 {
     uint32_t hints[HINTS_MAX], count = 0;
     for (size_t i = 0; i < gk_json_count(task->hints) && count < HINTS_MAX; i++) {
-        uint32_t index = index_of(search, gk_json_string(gk_json_at(task->hints, i), ""));
+        uint32_t index = search_index(search, gk_json_string(gk_json_at(task->hints, i), ""));
         if (index != UINT32_MAX) {
             hints[count++] = index;
         }
@@ -351,36 +392,55 @@ static void mark_leased(const struct gk_core *core, const struct task *task, str
     }
 }
 
+static bool read_trial(struct search *search, const struct gk_json *row)
+{
+    const char *state = gk_json_get_string(row, "state", "");
+    struct trial_words *words = calloc(1, sizeof *words);
+    struct trial *trial = words ? push_trial(search) : NULL;
+    if (!trial) {
+        free(words);
+        return false;
+    }
+    trial->words = words;
+    if (!(words->config = gk_strdup(gk_json_get_string(row, "config", "")))) {
+        return false;
+    }
+    (void)snprintf(words->config_id, sizeof words->config_id, "%s",
+                   gk_json_get_string(row, "config_id", ""));
+    (void)snprintf(words->template_name, sizeof words->template_name, "%s",
+                   gk_json_get_string(row, "template", ""));
+    trial->id = gk_json_get_int(row, "trial", 0);
+    trial->seq = (uint32_t)gk_json_get_int(row, "seq", 0);
+    trial->batch = (uint32_t)gk_json_get_int(row, "batch", 0);
+    trial->attempt = gk_json_get_int(row, "attempt", 0);
+    trial->token = gk_json_get_int(row, "token", 0);
+    trial->index = search_index(search, words->config);
+    trial->state = strcmp(state, "recorded") == 0 ? TRIAL_RECORDED
+                   : strcmp(state, "parked") == 0 ? TRIAL_PARKED
+                                                  : TRIAL_PROPOSED;
+    take_record(trial, gk_json_get(row, "record"));
+    words_drop(trial);
+    search->batches = trial->batch + 1;
+    return true;
+}
+
 static enum gk_status read_trials(struct gk_core *core, struct task *task, struct search *search,
                                   struct gk_err *err)
 {
-    struct gk_json *rows = NULL;
-    enum gk_status status = gk_db_trials_of(core->db, task->id, &rows, err);
-    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
-        const struct gk_json *row = gk_json_at(rows, i);
-        const char *state = gk_json_get_string(row, "state", "");
-        struct trial *trial = push_trial(search);
-        if (!trial || !(trial->config = gk_strdup(gk_json_get_string(row, "config", "")))) {
-            status = gk_fail(err, GK_NOMEM, "out of memory for trials");
-            break;
+    enum gk_status status = GK_OK;
+    size_t count = TRIALS_A_PAGE;
+    while (status == GK_OK && count == TRIALS_A_PAGE) {
+        struct gk_json *rows = NULL;
+        int64_t from = search->count ? (int64_t)search->trials[search->count - 1].seq + 1 : 0;
+        status = gk_db_trials_of(core->db, task->id, from, TRIALS_A_PAGE, &rows, err);
+        count = gk_json_count(rows);
+        for (size_t i = 0; status == GK_OK && i < count; i++) {
+            if (!read_trial(search, gk_json_at(rows, i))) {
+                status = gk_fail(err, GK_NOMEM, "out of memory for trials");
+            }
         }
-        trial->id = gk_json_get_int(row, "trial", 0);
-        trial->seq = (uint32_t)gk_json_get_int(row, "seq", 0);
-        trial->batch = (uint32_t)gk_json_get_int(row, "batch", 0);
-        trial->attempt = gk_json_get_int(row, "attempt", 0);
-        trial->token = gk_json_get_int(row, "token", 0);
-        trial->index = index_of(search, trial->config);
-        (void)snprintf(trial->config_id, sizeof trial->config_id, "%s",
-                       gk_json_get_string(row, "config_id", ""));
-        (void)snprintf(trial->template_name, sizeof trial->template_name, "%s",
-                       gk_json_get_string(row, "template", ""));
-        trial->state = strcmp(state, "recorded") == 0 ? TRIAL_RECORDED
-                       : strcmp(state, "parked") == 0 ? TRIAL_PARKED
-                                                      : TRIAL_PROPOSED;
-        take_record(trial, gk_json_get(row, "record"));
-        search->batches = trial->batch + 1;
+        gk_json_free(rows);
     }
-    gk_json_free(rows);
     mark_leased(core, task, search);
     return status;
 }
@@ -601,7 +661,7 @@ static enum gk_status store_told(struct gk_core *core, const struct task *task,
         .leased_ms = lease ? (int64_t)lease->granted_ms : 0,
         .reused = reused,
         .wall_ms = (int64_t)core->wall_ms,
-        .config_id = trial->config_id,
+        .config_id = trial->words->config_id,
         .state = state,
         .stage = gk_stage_name(record->stage),
         .failure = gk_failure_name(record->failure),
@@ -656,7 +716,7 @@ static enum gk_status note_kill(struct gk_core *core, const struct task *task,
     int64_t kills = trial->failure == GK_FAILURE_QUARANTINED ? KILLS_MAX : 0;
     enum gk_status status = GK_OK;
     if (trial->failure == GK_FAILURE_CRASH || trial->failure == GK_FAILURE_TIMEOUT) {
-        status = gk_db_kills(core->db, trial->config_id, task->arch, &kills, err);
+        status = gk_db_kills(core->db, trial->words->config_id, task->arch, &kills, err);
     }
     return status == GK_OK && kills >= KILLS_MAX
                ? dead_letter(core, task, "quarantined", trial->id, message ? message : "", err)
@@ -668,6 +728,9 @@ enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial 
                           struct gk_err *err)
 {
     bool parked = strcmp(state, "parked") == 0;
+    if (!trial_words(task->search, trial)) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a trial");
+    }
     enum gk_status status = store_told(core, task, trial, lease, state, reused, err);
     take_told(trial, &core->told.record);
     trial->state = parked ? TRIAL_PARKED : TRIAL_RECORDED;
@@ -684,6 +747,7 @@ enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial 
         task->failed += !trial->ok;
         task->spent_ns += cost;
     }
+    words_drop(trial);
     return status == GK_OK ? log_told(core, task, trial, state, reused, err) : status;
 }
 
@@ -705,13 +769,14 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
     enum gk_status status =
         !task->search->has_twins
             ? GK_NOT_FOUND
-            : gk_db_trial_same(core->db, trial->config_id, task->problem_id, task->arch, task->gpu,
-                               task->job->policy, task->nvrtc ? task->nvrtc : "", &same, err);
+            : gk_db_trial_same(core->db, trial->words->config_id, task->problem_id, task->arch,
+                               task->gpu, task->job->policy, task->nvrtc ? task->nvrtc : "", &same,
+                               err);
     if (status == GK_OK) {
         status = trial_recorded(core, task, trial, NULL, "recorded", gk_json_get(same, "record"),
                                 gk_json_get_int(same, "trial", 0), err);
     } else if (status == GK_NOT_FOUND) {
-        status = gk_db_kills(core->db, trial->config_id, task->arch, &kills, err);
+        status = gk_db_kills(core->db, trial->words->config_id, task->arch, &kills, err);
         if (status == GK_OK && kills >= KILLS_MAX) {
             struct gk_record record;
             gk_record_init(&record);
@@ -733,31 +798,30 @@ static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t 
                               struct gk_err *err)
 {
     struct search *search = task->search;
-    struct gk_config config;
     char hash[GK_HASH_TEXT_SIZE];
-    gk_space_config(search->space, index, &config);
     const struct gk_tree *tree = &search->def.trees[gk_space_tree_of(search->space, index)];
     struct trial *trial = push_trial(search);
-    if (!trial || !(trial->config = gk_config_text(tree, &config))) {
+    if (!trial) {
         return gk_fail(err, GK_NOMEM, "out of memory for a trial");
     }
-    struct gk_hash id = gk_config_id(&tree->template_hash, trial->config);
-    gk_hash_hex(&id, trial->config_id);
     gk_hash_hex(&tree->template_hash, hash);
     trial->index = index;
     trial->seq = search->count - 1;
     trial->batch = search->batches;
-    (void)snprintf(trial->template_name, sizeof trial->template_name, "%s", tree->template_name);
+    const struct trial_words *words = trial_words(search, trial);
+    if (!words) {
+        return gk_fail(err, GK_NOMEM, "out of memory for a trial");
+    }
     struct gk_db_trial row = {.job = task->job->id,
                               .task = task->id,
                               .seq = trial->seq,
                               .batch = trial->batch,
                               .input_set = trial->seq % 4,
                               .created_ms = (int64_t)core->wall_ms,
-                              .template_name = trial->template_name,
+                              .template_name = words->template_name,
                               .template_hash = hash,
-                              .config = trial->config,
-                              .config_id = trial->config_id};
+                              .config = words->config,
+                              .config_id = words->config_id};
     enum gk_status status = gk_db_trial_add(core->db, &row, &trial->id, err);
     return status == GK_OK ? answer_known(core, task, trial, err) : status;
 }

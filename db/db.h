@@ -161,9 +161,10 @@ enum gk_status gk_db_trial_done(struct gk_db *db, const struct gk_db_outcome *ou
 enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token, uint64_t wall_ms,
                                   const char *state, const struct gk_json *record,
                                   struct gk_err *err);
-/* Trials of a task in the order they were asked for, with their records. */
-enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, struct gk_json **rows_out,
-                               struct gk_err *err);
+/* Trials of a task in the order they were asked for, with their records: those from `from_seq` on,
+ * `most` at once, since a row as JSON has ten times its bytes. */
+enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, int64_t from_seq, uint32_t most,
+                               struct gk_json **rows_out, struct gk_err *err);
 enum gk_status gk_db_trial_get(struct gk_db *db, int64_t trial, struct gk_json **trial_out,
                                struct gk_err *err);
 /* A recorded trial of the same identity (config id, problem, arch, gpu, policy, nvrtc);

@@ -223,10 +223,12 @@ enum gk_status gk_db_trial_record(struct gk_db *db, int64_t trial, int64_t token
     return status;
 }
 
-enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, struct gk_json **rows_out,
-                               struct gk_err *err)
+enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, int64_t from_seq, uint32_t most,
+                               struct gk_json **rows_out, struct gk_err *err)
 {
-    return db_rows(db, err, rows_out, "SELECT * FROM trials WHERE task=?1 ORDER BY seq", "i", task);
+    return db_rows(db, err, rows_out,
+                   "SELECT * FROM trials WHERE task=?1 AND seq>=?2 ORDER BY seq LIMIT ?3", "iii",
+                   task, from_seq, (int64_t)most);
 }
 
 enum gk_status gk_db_trial_get(struct gk_db *db, int64_t trial, struct gk_json **trial_out,

@@ -379,7 +379,9 @@ static void on_message(struct load_fleet *fleet, struct sim *sim, const struct g
         break;
     case GK_MSG_ERROR:
         fleet->counts.errors++;
-        if (strstr(text, "say HELLO") && fleet->now_ns - sim->hello_ns > 100000000u) {
+        /* Before WELCOME these are answers to what was sent before the HELLO: as the worker does.
+         */
+        if (strstr(text, "say HELLO") && sim->welcome) {
             say_hello(fleet, sim);
         }
         break;

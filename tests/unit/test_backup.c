@@ -111,8 +111,8 @@ static void what_comes_back_is_what_was_there(void **state)
     assert_int_equal(gk_json_get_int(report, "trials_checked", 0), TRIALS);
     gk_json_free(report);
     for (int64_t task = 1; task <= TRIALS / SAMPLE_TRIALS_A_TASK; task++) {
-        assert_int_equal(gk_db_trials_of(db, task, &a, NULL), GK_OK);
-        assert_int_equal(gk_db_trials_of(back, task, &b, NULL), GK_OK);
+        assert_int_equal(gk_db_trials_of(db, task, 0, SAMPLE_TRIALS_A_TASK, &a, NULL), GK_OK);
+        assert_int_equal(gk_db_trials_of(back, task, 0, SAMPLE_TRIALS_A_TASK, &b, NULL), GK_OK);
         assert_same_rows(a, b, lost);
         gk_json_free(a);
         gk_json_free(b);
