@@ -82,12 +82,13 @@ struct gk_core_setup {
 };
 
 struct gk_core_counters {
-    uint64_t forbidden; /* a role was lacking */
-    uint64_t not_owner; /* results for what another worker holds */
-    uint64_t conflicts; /* the same result again, with other content */
-    uint64_t suspended; /* keys, after repeated errors */
-    uint64_t replayed;  /* messages that came a second time */
-    uint64_t gaps;      /* messages of a session were lost on their way */
+    uint64_t forbidden;      /* a role was lacking */
+    uint64_t not_owner;      /* results for what another worker holds */
+    uint64_t conflicts;      /* the same result again, with other content */
+    uint64_t suspended;      /* keys, after repeated errors */
+    uint64_t replayed;       /* messages that came a second time */
+    uint64_t gaps;           /* messages of a session were lost on their way */
+    uint64_t sessions_begun; /* in this process: no number of one is used twice */
     uint64_t messages, malformed, errors_sent, results, duplicates, stale, leases, expired, parked,
         picks;
     uint64_t expired_silent;                  /* of expired: its worker was gone */

@@ -262,7 +262,6 @@ struct gk_core {
     struct session **sessions;
     uint32_t session_count;
     struct gk_table sessions_by_id, sessions_by_peer; /* by a hash of the peer's bytes */
-    uint64_t session_next;
     struct lease *leases;
     uint32_t lease_count, lease_capacity;
     struct gk_table lease_places; /* by token: place + 1 */

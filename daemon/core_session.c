@@ -456,7 +456,7 @@ static enum gk_status hello_message(struct gk_core *core, const struct gk_peer *
         session_reject(core, peer, status, why.text, retry_ms);
         return status == GK_VERSION || retry_ms ? GK_OK : key_erred(core, peer, why.text, err);
     }
-    session->id = (uint64_t)core->epoch << 24 | ++core->session_next;
+    session->id = (uint64_t)core->epoch << 24 | ++core->counters.sessions_begun;
     session->heard_ns = core->now_ns;
     session->seq_seen = message->seq;
     core->sessions[core->session_count++] = session;

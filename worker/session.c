@@ -387,6 +387,23 @@ static void take_error(struct worker *worker, const struct gk_json *body)
     }
 }
 
+/* Of an older session only what ends it matters; its leases come again. One that is still on its
+ * way when HELLO is said is not in that HELLO, so the daemon gives it to others: it must not run.
+ */
+static bool is_for_us(const struct worker *worker, const struct gk_message *message)
+{
+    switch (message->type) {
+    case GK_MSG_ERROR:
+    case GK_MSG_REJECT:
+    case GK_MSG_BYE:
+        return true;
+    case GK_MSG_WELCOME:
+        return !worker->welcome || message->session == worker->session;
+    default:
+        return worker->welcome && message->session == worker->session;
+    }
+}
+
 static void take_message(struct worker *worker, const struct gk_message *message)
 {
     switch (message->type) {
@@ -445,10 +462,7 @@ static void on_ready(void *context)
             continue;
         }
         worker->heard_ms = uv_now(&worker->loop);
-        /* Of an older session only what ends it matters; its leases come again or are dropped. */
-        if (!worker->welcome || message.session == worker->session ||
-            message.type == GK_MSG_ERROR || message.type == GK_MSG_REJECT ||
-            message.type == GK_MSG_BYE) {
+        if (is_for_us(worker, &message)) {
             take_message(worker, &message);
         }
         gk_message_fini(&message);

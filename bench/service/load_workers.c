@@ -351,7 +351,10 @@ static void on_message(struct load_fleet *fleet, struct sim *sim, const struct g
     static const char empty[] = "{}";
     const char *text = gk_buf_text(&fleet->text);
     sim->heard_ns = fleet->now_ns;
-    if (sim->silent) {
+    bool ends = message->type == GK_MSG_ERROR || message->type == GK_MSG_REJECT ||
+                message->type == GK_MSG_BYE;
+    bool begins = message->type == GK_MSG_WELCOME && !sim->welcome;
+    if (sim->silent || !(ends || begins || (sim->welcome && message->session == sim->session))) {
         return;
     }
     switch (message->type) {

@@ -44,7 +44,8 @@ static uint64_t core_now(const struct sim *sim)
     return sim->now_ns - sim->boot_ns;
 }
 
-static enum gk_status make_core(struct sim *sim, struct gk_err *err)
+static enum gk_status make_core(struct sim *sim, const struct gk_core_counters *counters,
+                                struct gk_err *err)
 {
     struct gk_core_setup setup = {
         .db = sim->db,
@@ -53,7 +54,8 @@ static enum gk_status make_core(struct sim *sim, struct gk_err *err)
         .now_ns = core_now(sim),
         .wall_ms = sim->wall_ms,
         .version = "simulated",
-        .pid = 1};
+        .pid = 1,
+        .counters = counters};
     return gk_core_create(&setup, &sim->core, err);
 }
 
@@ -134,7 +136,7 @@ void daemon_start(struct sim *sim)
         if (sim->canary == CANARY_FORGET_LEASE) {
             check_forget_leases(sim);
         }
-        status = make_core(sim, &err);
+        status = make_core(sim, NULL, &err);
     }
     if (status == GK_OK) {
         status = gk_db_commit(sim->db, &err);
@@ -155,9 +157,10 @@ void daemon_start(struct sim *sim)
 static bool renew_core(struct sim *sim)
 {
     struct gk_err err = {0};
+    struct gk_core_counters counters = gk_core_counters(sim->core);
     gk_core_destroy(sim->core);
     sim->core = NULL;
-    enum gk_status status = make_core(sim, &err);
+    enum gk_status status = make_core(sim, &counters, &err);
     if (status != GK_OK) {
         daemon_gives_up(sim, status, &err);
     }

@@ -394,11 +394,13 @@ void worker_message(struct sim *sim, uint32_t index, const struct gk_message *me
     const struct gk_json *tokens = gk_json_get(message->body, "tokens");
     bool ends = message->type == GK_MSG_ERROR || message->type == GK_MSG_REJECT ||
                 message->type == GK_MSG_BYE;
+    bool begins = message->type == GK_MSG_WELCOME && !worker->welcome;
+    bool ours = worker->welcome && message->session == worker->session;
     if (worker->state == WORKER_DOWN) {
         return;
     }
     worker->heard_ns = sim->now_ns;
-    if (worker->welcome && message->session != worker->session && !ends) {
+    if (!ours && !ends && !begins) {
         return;
     }
     switch (message->type) {

@@ -303,6 +303,8 @@ static void reconnects(void **state)
     assert_true(gk_json_set_string(body, "status", "STALE") &&
                 gk_json_set_string(body, "text", "gone"));
     fake_daemon_send(&daemon, GK_MSG_ERROR, 0, body);
+    /* A lease that HELLO meets on its way is not held: it is given to others, and must not run. */
+    fake_daemon_lease(&daemon, 72, "add{\"n\":1000}", CONFIG("32", "none"), 30);
     fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
     gk_message_fini(&message);
     (void)trial(&daemon, 71, CONFIG("32", "none"), 30, "none");
