@@ -49,6 +49,17 @@ static const char *const MORE[] = {
     "attention_decode{\"batch\":4,\"dtype\":\"f16\",\"head_dim\":256,\"kv_heads\":1,"
     "\"kv_len\":2048,\"page_size\":64,\"prefix_len\":512,\"q_heads\":16,\"q_len\":4,\"rope\":"
     "\"neox\"}",
+    "swiglu_gateup{\"K\":4096,\"M\":16,\"N\":14336}",
+    "swiglu_gateup{\"K\":513,\"M\":300,\"N\":255,\"dtype\":\"f16\",\"packed\":true}",
+    "linear_cross_entropy{\"K\":4096,\"cols\":128256,\"rows\":256}",
+    "linear_cross_entropy{\"K\":513,\"cols\":1000,\"rows\":300,\"smoothing\":0.1}",
+    "rmsnorm_residual{\"cols\":8192,\"rows\":8192}",
+    "layernorm_dropout_residual{\"cols\":12288,\"mask\":true,\"rows\":2048}",
+    "silu_mul{\"cols\":28672,\"rows\":8192}",
+    "rope{\"head_dim\":128,\"kv_heads\":8,\"q_heads\":32,\"tokens\":32768}",
+    "softmax{\"cols\":128256,\"dtype\":\"f32\",\"rows\":64}",
+    "cross_entropy{\"cols\":128256,\"grad\":true,\"rows\":16}",
+    "cross_entropy{\"cols\":151936,\"rows\":4096}",
     "mla_decode{\"batch\":128,\"kv_len\":4096,\"q_heads\":16}",
     "mla_decode{\"batch\":4,\"dtype\":\"f16\",\"kv_dtype\":\"e4m3\",\"kv_len\":4096,\"q_heads\":"
     "128,"
