@@ -300,7 +300,7 @@ static const struct {
     {"kv_len.blocks()", GK_PARSE, 1, "kv_len.blocks takes 1 argument, not 0"},
     {"kv_len.blocks(x)", GK_PARSE, 15, "blocks needs integers"},
     {"kv_len.ramp(a, 1)", GK_PARSE, 1, "kv_len.ramp takes another list and an integer"},
-    {"kv_len.ramp(none)", GK_PARSE, 17, "',' is missing"},
+    {"kv_len.ramp(none)", GK_PARSE, 17, "',' is needed before ')'"},
     {"kv_len.ramp(none, x)", GK_PARSE, 19, "ramp needs integers"},
 };
 

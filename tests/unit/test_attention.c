@@ -1,7 +1,8 @@
 /*
  * The reference of op attention against C of its own, in double, on inputs that the reference read:
  * every mask, flag and layout, ragged requests and empty ones. Values must agree to the last digits
- * of a double; magnitudes are bounds, and must be at least the value.
+ * of a double; magnitudes are bounds, and must be at least the value. And the shapes files of
+ * models: each problem has a legal default on the least and on the newest target.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "core/shapes.h"
 #include "tests/unit/op_trial.h"
 #include "worker/numeric.h"
 
@@ -260,6 +262,55 @@ static void agrees_with_c(void **state)
     gk_catalog_destroy(catalog);
 }
 
+static void default_is_legal(const struct gk_catalog *catalog, const struct gk_problem *problem,
+                             const char *device)
+{
+    const struct gk_op *op = gk_catalog_find(catalog, "attention");
+    struct gk_device_props props;
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_err err = {0};
+    uint32_t tree = 0;
+    op_trial_need(gk_device_props_builtin(device, &props, &err), &err);
+    op_trial_need(gk_catalog_space(op, problem, &props, &def, &err), &err);
+    op_trial_need(gk_catalog_default(op, problem, &def, &config, &tree, &err), &err);
+    gk_space_def_fini(&def);
+}
+
+static void shapes_of_models_load(void **state)
+{
+    static const struct {
+        const char *path;
+        uint32_t problems;
+    } FILES[] = {
+        {GK_SOURCE_DIR "/examples/shapes/llama3_8b_attention.json", 10},
+        {GK_SOURCE_DIR "/examples/shapes/llama3_70b_attention.json", 7},
+        {GK_SOURCE_DIR "/examples/shapes/qwen3_attention.json", 10},
+        {GK_SOURCE_DIR "/examples/shapes/deepseek_v3_attention.json", 7},
+    };
+    struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", "attention");
+    struct gk_op_lookup lookup = gk_catalog_lookup(catalog);
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(FILES); i++) {
+        struct gk_shapes shapes;
+        struct gk_diag diag;
+        struct gk_err err = {0};
+        gk_diag_init(&diag);
+        if (gk_shapes_load(FILES[i].path, "attention", &lookup, &shapes, &diag) != GK_OK) {
+            (void)gk_diag_status(&diag, &err); /* fills err; the failure is known */
+            fail_msg("%s", err.text);
+        }
+        assert_int_equal(shapes.count, FILES[i].problems);
+        for (uint32_t j = 0; j < shapes.count; j++) {
+            default_is_legal(catalog, &shapes.problems[j], "emu:sm_80");
+            default_is_legal(catalog, &shapes.problems[j], "emu:sm_90a");
+        }
+        gk_shapes_fini(&shapes);
+        gk_diag_fini(&diag);
+    }
+    gk_catalog_destroy(catalog);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -275,6 +326,7 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_c)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_c),
+                                       cmocka_unit_test(shapes_of_models_load)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
