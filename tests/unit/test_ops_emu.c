@@ -140,6 +140,7 @@ static const struct edge EDGES[] = {
       "\"each\":[257,3]},\"mask\":\"full\",\"sink\":true,\"dtype\":\"f16\"}"}},
     {"attention_decode",
      {"{\"batch\":1,\"q_heads\":1,\"kv_len\":1}",
+      "{\"batch\":2,\"q_heads\":2,\"kv_len\":70,\"kv_lens\":{\"each\":[0,0]},\"page_size\":16}",
       "{\"batch\":2,\"q_heads\":8,\"kv_heads\":2,\"kv_len\":128,\"head_dim\":64}",
       "{\"batch\":1,\"q_heads\":3,\"kv_heads\":1,\"kv_len\":517,\"dtype\":\"f16\",\"lse\":true}",
       "{\"batch\":3,\"q_heads\":4,\"kv_heads\":2,\"kv_len\":200,\"kv_lens\":{\"each\":[0,200,1]},"
@@ -165,7 +166,8 @@ static const struct edge EDGES[] = {
       "{\"batch\":9,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":33,\"head_dim\":32,\"kv_lens\":{"
       "\"draw\":\"uniform\",\"min\":0,\"max\":33,\"seed\":1},\"causal\":false,\"q_len\":8}"}},
     {"mla_decode",
-     {"{\"batch\":2,\"q_heads\":16,\"kv_len\":100,\"lse\":true}",
+     {"{\"batch\":2,\"q_heads\":1,\"kv_len\":1,\"kv_lens\":{\"each\":[0,0]},\"lse\":true}",
+      "{\"batch\":2,\"q_heads\":16,\"kv_len\":100,\"lse\":true}",
       "{\"batch\":3,\"q_heads\":16,\"kv_len\":150,\"kv_lens\":{\"each\":[150,0,65]},\"q_len\":2,"
       "\"lse\":true}",
       "{\"batch\":1,\"q_heads\":5,\"kv_len\":64,\"q_len\":2,\"causal\":false,\"dtype\":\"f16\"}",
