@@ -175,7 +175,7 @@ static const struct edge EDGES[] = {
       "dtype\":\"e4m3\",\"lse\":true}",
       "{\"batch\":1,\"q_heads\":64,\"kv_len\":40,\"page_size\":0,\"latent_dim\":256,\"rope_dim\":"
       "32}",
-      "{\"batch\":1,\"q_heads\":128,\"kv_len\":70,\"dtype\":\"f16\"}",
+      "{\"batch\":1,\"q_heads\":128,\"kv_len\":33,\"dtype\":\"f16\"}",
       "{\"batch\":2,\"q_heads\":3,\"kv_len\":200,\"kv_lens\":{\"draw\":\"uniform\",\"min\":0,"
       "\"max\":200,\"seed\":3},\"kv_dtype\":\"e4m3\",\"dtype\":\"f16\",\"latent_dim\":512}"}},
 };
