@@ -155,6 +155,18 @@ static enum expr_fault ramp(const struct gk_series *rows, const struct gk_series
     return FAULT_NONE;
 }
 
+/* The argument of blocks and ramp is in *top. */
+static enum expr_fault of_series(const struct expr_ins *at, const union gk_value *slots,
+                                 int64_t *top)
+{
+    const struct gk_series *series = slots[at->arg].series;
+    if (at->op == OP_S_BLOCKS) {
+        return blocks(series, *top, top);
+    }
+    return at->op == OP_S_RAMP ? ramp(series, slots[at->value.i].series, *top, top)
+                               : aggregate((enum expr_op)at->op, series, top);
+}
+
 /* ------------------------------------------------------------------ the machine */
 
 /* clang-format off: tables of one line an operation */
@@ -282,19 +294,10 @@ enum expr_fault expr_run(const struct expr_ins *code, const union gk_value *slot
         case OP_S_SUM:
         case OP_S_COUNT:
             top++;
-            fault = aggregate((enum expr_op)at->op, slots[at->arg].series, &top->i);
-            if (fault) {
-                return fault;
-            }
-            break;
+            /* fall through */
         case OP_S_BLOCKS:
-            fault = blocks(slots[at->arg].series, top->i, &top->i);
-            if (fault) {
-                return fault;
-            }
-            break;
         case OP_S_RAMP:
-            fault = ramp(slots[at->arg].series, slots[at->value.i].series, top->i, &top->i);
+            fault = of_series(at, slots, &top->i);
             if (fault) {
                 return fault;
             }

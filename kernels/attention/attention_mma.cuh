@@ -31,8 +31,8 @@
 //           where it has grown by more than 2^8, as exponentials up to 256 lose nothing.
 // Masks     Tiles that no row of the block sees are skipped; tiles that every row sees whole are
 //           not masked. Keys behind the last are zeros in shared memory, and masked.
-// Epilogue  Each warp puts O where its rows of Q lay, which nobody else reads and nobody reads since
-//           the last barrier, and stores rows by pieces of 16 bytes.
+// Epilogue  Each warp puts O where its rows of Q lay, which nobody reads since the last barrier,
+//           and stores rows by pieces of 16 bytes.
 //
 // Parameters (attention_mma.kernel.json has their values and rules): BM rows and BN keys of a tile,
 // WARPS, STAGES, QUERIES in shared memory or held in registers, LOAD how caches treat K and V,
