@@ -3,13 +3,11 @@
 // and O in fp32; probabilities are rounded to the element type for the second product.
 //
 // Layouts   Requests follow one another. bshd: tokens of [heads, dim], `ld` elements apart; bhsd:
-// of
-//           each request [heads, tokens, dim], rows `ld` apart. Query head h uses key head
-//           h / (q_heads / kv_heads).
+//           of each request [heads, tokens, dim], rows `ld` apart. Query head h uses key head h /
+//           (q_heads / kv_heads).
 // Rows      A block owns kTileM rows of one head of one request, a warp kWarpRows of them. With
-// PACK
-//           the rows are those of all query heads that share a key head: row r is query r / ratio
-//           of head r % ratio of the group, so K and V are read once for all.
+//           PACK the rows are those of all query heads that share a key head: row r is query r /
+//           ratio of head r % ratio of the group, so K and V are read once for all.
 // Grid      Tiles of rows, heads, requests in one number; `group` heads take turns, their later
 //           tiles (which see more keys under a causal mask) first. Tiles are counted for the
 //           longest request: blocks past the end of a shorter one leave.

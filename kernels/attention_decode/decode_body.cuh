@@ -4,28 +4,24 @@
 // the tensor core's tile, so keys and values are read once for all of them.
 //
 // Layouts   Rows of a tile of keys or values lie in shared memory as they lie in the cache, padded
-// by
-//           gk::PaddedTile. 16-bit ones become fragments by ldmatrix; e4m3 ones are widened in
+//           by gk::PaddedTile. 16-bit ones become fragments by ldmatrix; e4m3 ones are widened in
 //           registers (<gk/narrow.cuh>).
 // Roles     All warps do the same on other keys: tile n of warp w begins at chunk + (n WARPS + w)
-// KEYS.
-//           A warp has a ring of its own, copies its tiles, scores its keys, keeps a maximum and
-//           sums of its own: no warp waits for another before the end. Then sums meet in shared
-//           memory.
+//           KEYS. A warp has a ring of its own, copies its tiles, scores its keys, keeps a maximum
+//           and sums of its own: no warp waits for another before the end. Then sums meet in
+//           shared memory.
 // Ring      STAGES tiles of keys and of values a warp, by cp.async of 16 bytes, one commit group a
 //           tile, an empty one past the end, so that "all but the youngest STAGES - 2 groups"
 //           always means "this tile has landed".
 // Barriers  __syncwarp after each wait: every lane's copies of the tile are visible to the warp,
-// and
-//           all lanes have read the tile before, whose stage is refilled right after it.
+//           and all lanes have read the tile before, whose stage is refilled right after it.
 //           __syncthreads when the queries lie in shared memory, when no warp reads a ring any
 //           more, and around the exchange of maxima and sums.
 // Ragged    Keys past the end of the chunk or of the request are zero-filled, never read (what lies
 //           there may be NaN), their scores -inf, their probabilities 0. Rows past the last query
 //           head are queries of 0 and are not stored.
 // Pages     A warp reads its entries of the page table 32 at a time, one a lane, and the next 32
-// while
-//           these are used; a copying lane gets its page by a shuffle.
+//           while these are used; a copying lane gets its page by a shuffle.
 // Rope      Queries are turned as they come. A tile of keys is turned on its way to a second tile,
 //           from which it is multiplied.
 //

@@ -6,8 +6,7 @@
 //
 // Layouts   partial[row][split] and target[row]: <gk/loss.cuh>.
 // Grid      x: parts of a row, then rows. Parts are runs of whole pieces whose lengths differ by
-// one
-//           piece at most.
+//           one piece at most.
 // A thread has PIECES pieces on their way before it uses the first; neighbours read neighbours.
 // Shared memory holds one float a warp for each of the reductions.
 

@@ -8,17 +8,14 @@
 //           transposes). Narrow caches (e4m3 latents, a scale for each 128 columns, 16-bit rope
 //           columns) come as they lie, and are widened to a second tile of 16-bit rows.
 // Roles     All warps copy. A warp scores units of 16 rows by 16 keys; then it has rows, of which
-// it
-//           finds maxima, probabilities and sums; then it has latent / WARPS columns of the outputs
-//           of all rows, in registers from first to last.
+//           it finds maxima, probabilities and sums; then it has latent / WARPS columns of the
+//           outputs of all rows, in registers from first to last.
 // Ring      STAGES tiles of KEYS rows by cp.async of 16 bytes, one commit group a tile, an empty
-// one
-//           past the end, so that "all but the youngest STAGES - 2 groups" always means "this tile
-//           has landed".
+//           one past the end, so that "all but the youngest STAGES - 2 groups" always means "this
+//           tile has landed".
 // Barriers  __syncthreads, three a tile (four where tiles are widened):
 //             landed   every thread's copies of this tile are visible; no warp reads the tile
-//             before,
-//                      whose stage is refilled right after it, nor its probabilities
+//                      before, whose stage is refilled right after it, nor its probabilities
 //             widened  the 16-bit tile is whole
 //             scored   scores of all keys are there
 //             weighed  probabilities of all rows are there, and what earlier sums shrink by

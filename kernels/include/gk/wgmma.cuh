@@ -7,9 +7,8 @@
 //            d[4 j .. 4 j + 3] are (g, 8 j + 2 t), (g, 8 j + 2 t + 1), (g + 8, 8 j + 2 t) and
 //            (g + 8, 8 j + 2 t + 1) of its 16 rows: as mma.m16n8k16, and as stmatrix wants them.
 // A in registers   As mma.m16n8k16: a[0] (g, 2 t ..), a[1] (g + 8, 2 t ..), a[2] (g, 2 t + 8 ..),
-// a[3]
-//            (g + 8, 2 t + 8 ..), two 16-bit elements each; four 8-bit ones (4 t ..) for e4m3,
-//            whose a[2] and a[3] begin at k = 16.
+//            a[3] (g + 8, 2 t + 8 ..), two 16-bit elements each; four 8-bit ones (4 t ..) for
+//            e4m3, whose a[2] and a[3] begin at k = 16.
 // Order      The products are asynchronous. wgmma_fence comes before the first product that uses
 //            registers written since; products commit in groups; wgmma_wait<N> returns when at
 //            most the N youngest groups are unfinished. Until then nobody reads or writes their
@@ -26,8 +25,7 @@
 //              start address.
 //            - K-major, not swizzled: 8 rows of one chunk are packed (128 bytes); `leading` is the
 //              distance to the next chunk along K, `stride` to the next 8 rows.
-//            - MN-major (rows of k, M or N runs along them; 16-bit types only), swizzled: a row is
-//            S
+//            - MN-major (rows of k, M or N runs along them; 16-bit types only), swizzled: a row is S
 //              bytes of M or N, 8 steps of k are packed at S bytes each; `leading` is the distance
 //              to the next S bytes of M or N, `stride` to the next 8 steps of k.
 //            - MN-major, not swizzled: 8 steps of k of one chunk are packed; `leading` is the
