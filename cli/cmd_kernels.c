@@ -3,7 +3,7 @@
  * serve it.
  *
  * The number of configs is that of an example problem on an emulated device: required extents at
- * 4096 (or the nearest allowed), everything else at its default.
+ * 4096 (or the nearest allowed), everything else at its default, where op.json has no example.
  */
 #include "cli/command.h"
 #include "cli/shape_option.h"
@@ -22,12 +22,12 @@
 static enum gk_status example_problem(const struct gk_op *op, struct gk_problem *problem_out,
                                       struct gk_err *err)
 {
-    struct gk_json *fields = gk_json_new_object();
+    struct gk_json *fields = op->example ? gk_json_copy(op->example) : gk_json_new_object();
     struct gk_diag diag;
     gk_diag_init(&diag);
     for (uint32_t i = 0; i < op->fields.field_count; i++) {
         const struct gk_field *field = &op->fields.fields[i];
-        if (field->default_text) {
+        if (op->example || field->default_text) {
             continue;
         }
         if (field->type == GK_FIELD_INT) {

@@ -257,6 +257,7 @@ struct gk_template {
 struct gk_op {
     struct gk_op_fields fields; /* name, family, fields, rules, scope */
     char *doc;
+    struct gk_json *example; /* fields of a problem for people to look at; NULL */
     struct gk_tensor tensors[GK_TENSORS_MAX];
     uint32_t tensor_count;
     struct gk_expr *flops, *bytes;

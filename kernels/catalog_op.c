@@ -372,7 +372,7 @@ void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *o
     static const char *const keys[] = {
         "op",        "family", "fields",    "derived",   "constraints", "tensors",
         "flops",     "bytes",  "reference", "tolerance", "exact",       "defaults",
-        "templates", "vendor", "prefer",    "avoids",    NULL};
+        "templates", "vendor", "prefer",    "avoids",    "example",     NULL};
     op->fields.scope = gk_scope_create();
     if (!op->fields.scope) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
@@ -402,11 +402,31 @@ void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *o
     read_template_list(r, json);
 }
 
+/* A problem like any other: one that is none would be shown to everybody. */
+static void read_example(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
+{
+    const struct gk_json *fields = gk_json_get(json, "example");
+    struct gk_problem problem = {0};
+    if (!fields) {
+        return;
+    }
+    char where[512];
+    uint32_t before = r->diag->count;
+    (void)snprintf(where, sizeof where, "%s: example", r->file); /* cut if need be: for people */
+    if (gk_problem_from_json(&op->fields, fields, where, &problem, r->diag) != GK_OK) {
+        r->errors += r->diag->count - before;
+    } else if (!(op->example = gk_json_copy(fields))) {
+        gk_reader_fail(r, "example", GK_NOMEM, "out of memory");
+    }
+    gk_problem_fini(&problem);
+}
+
 void gk_op_read_checks(struct gk_reader *r, const struct gk_json *json,
                        const struct gk_reach *reach, struct gk_op *op)
 {
     gk_op_read_reference(r, json, reach, op);
     read_tolerance(r, json, op);
+    read_example(r, json, op);
     gk_op_read_exact(r, json, op);
     struct gk_err err = {0};
     enum gk_status status = gk_op_hash(json, op, &op->meaning, &err);
@@ -452,6 +472,7 @@ void gk_op_free(struct gk_op *op)
     gk_expr_destroy(op->exact_when);
     gk_vendor_def_fini(&op->vendor);
     free(op->doc);
+    gk_json_free(op->example);
     gk_op_fields_fini(&op->fields);
     free(op);
 }
