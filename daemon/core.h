@@ -81,6 +81,26 @@ struct gk_core_setup {
     const struct gk_core_counters *counters;
 };
 
+/* Why samples were throttled, by NVML's clocks event reasons; what else is said is OTHER. */
+enum gk_core_throttle {
+    GK_CORE_THROTTLE_HW_SLOWDOWN,
+    GK_CORE_THROTTLE_HW_THERMAL,
+    GK_CORE_THROTTLE_POWER_BRAKE,
+    GK_CORE_THROTTLE_SW_THERMAL,
+    GK_CORE_THROTTLE_OTHER,
+    GK_CORE_THROTTLES
+};
+
+/* How processes of workers ended that did not end by themselves. */
+enum gk_core_child_exit {
+    GK_CORE_EXECUTOR_CRASH,
+    GK_CORE_EXECUTOR_TIMEOUT,
+    GK_CORE_COMPILER_CRASH,
+    GK_CORE_COMPILER_TIMEOUT,
+    GK_CORE_COMPILER_MEMORY,
+    GK_CORE_CHILD_EXITS
+};
+
 struct gk_core_counters {
     uint64_t forbidden;      /* a role was lacking */
     uint64_t not_owner;      /* results for what another worker holds */
@@ -97,6 +117,10 @@ struct gk_core_counters {
     uint64_t workers_came, workers_lost, workers_rejected, devices_fenced_total;
     uint64_t jobs_done, jobs_failed, jobs_cancelled, queue_dropped, notices_lost, backups;
     uint64_t backup_wall_ms; /* of the last backup; 0: none */
+    uint64_t job_done_ms, night_done_ms;            /* the last job without and with a suite that
+                                                     * ended well; 0: none in this store */
+    uint64_t throttled[GK_CORE_THROTTLES];          /* samples, by reason */
+    uint64_t child_exits[GK_CORE_CHILD_EXITS];      /* as results tell of them */
     uint64_t damaged;        /* trials that the scrub found damaged */
     struct gk_histogram compile_s, verify_s, measure_s;
     uint32_t sessions, open_jobs, held_leases, watchers;

@@ -332,6 +332,11 @@ void notice_name(struct gk_notice *notice, const char *name);
 void notice_lease(struct gk_notice *notice, const struct lease *lease);
 /* A record that is about to be stored. */
 void count_record(struct gk_core *core, const struct gk_record *record);
+/* A result that says that a process was ended, or ended badly; others count nothing. */
+void count_child_exit(struct gk_core *core, enum gk_failure failure);
+/* Samples that conditions of a pass, or of a trial (as text), say were left out. */
+void count_throttled(struct gk_core *core, const struct gk_json *environment);
+void count_conditions(struct gk_core *core, const struct gk_buf *environment);
 void count_refusal(struct gk_core *core, enum gk_status status);
 
 /* ---- core_full.c ---- */

@@ -84,6 +84,10 @@ enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to
         core_notice(core, GK_EVENT_JOB_STATE, "%s to %s", JOB_NAMES[job->state], JOB_NAMES[to]);
     notice->job = job->id;
     notice_name(notice, JOB_NAMES[to]);
+    if (to == JOB_DONE) {
+        *(job->suite ? &core->counters.night_done_ms : &core->counters.job_done_ms) =
+            core->wall_ms;
+    }
     core->counters.jobs_done += to == JOB_DONE;
     core->counters.jobs_failed += to == JOB_FAILED;
     core->counters.jobs_cancelled += to == JOB_CANCELLED;

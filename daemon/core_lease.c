@@ -655,6 +655,7 @@ static void note_record(struct gk_core *core, const struct lease *lease,
                         const struct gk_record *record)
 {
     count_record(core, record);
+    count_conditions(core, &core->told.environment);
     if (record->failure == GK_FAILURE_CRASH || record->failure == GK_FAILURE_TIMEOUT ||
         record->failure == GK_FAILURE_COMPILE_CRASH) {
         struct gk_notice *notice =

@@ -167,6 +167,10 @@ enum gk_status core_load(struct gk_core *core, struct gk_err *err)
         status = gk_db_backup_last(core->db, &core->counters.backup_wall_ms, err);
     }
     if (status == GK_OK) {
+        status = gk_db_jobs_last_done(core->db, &core->counters.job_done_ms,
+                                      &core->counters.night_done_ms, err);
+    }
+    if (status == GK_OK) {
         status = gk_db_jobs_open(core->db, &jobs, err);
     }
     for (size_t i = 0; status == GK_OK && i < gk_json_count(jobs); i++) {

@@ -1,7 +1,11 @@
 /* What the shell is told of: a ring of notices, and counts for the metrics. */
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/core_internal.h"
+
+/* Of one result: a final round of 16 entries takes each batch four times at most. */
+#define THROTTLED_SAMPLES_MAX 64
 
 struct gk_notice *core_notice(struct gk_core *core, enum gk_event event, const char *format, ...)
 {
@@ -48,10 +52,62 @@ bool gk_core_take_notice(struct gk_core *core, struct gk_notice *notice_out)
 
 /* ------------------------------------------------------------------ counts */
 
+/* Results are what a daemon knows of the processes of workers: who was ended, or ended badly. */
+void count_child_exit(struct gk_core *core, enum gk_failure failure)
+{
+    static const struct {
+        enum gk_failure failure;
+        enum gk_core_child_exit how;
+    } exits[] = {{GK_FAILURE_CRASH, GK_CORE_EXECUTOR_CRASH},
+                 {GK_FAILURE_TIMEOUT, GK_CORE_EXECUTOR_TIMEOUT},
+                 {GK_FAILURE_COMPILE_CRASH, GK_CORE_COMPILER_CRASH},
+                 {GK_FAILURE_COMPILE_TIMEOUT, GK_CORE_COMPILER_TIMEOUT},
+                 {GK_FAILURE_COMPILE_MEMORY, GK_CORE_COMPILER_MEMORY}};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(exits); i++) {
+        core->counters.child_exits[exits[i].how] += exits[i].failure == failure;
+    }
+}
+
+/* One reason a batch, the gravest: a hot GPU has two bits set at once. */
+static enum gk_core_throttle throttle_of(int64_t bits)
+{
+    return bits < 0      ? GK_CORE_THROTTLE_OTHER
+           : bits & 0x40 ? GK_CORE_THROTTLE_HW_THERMAL
+           : bits & 0x80 ? GK_CORE_THROTTLE_POWER_BRAKE
+           : bits & 0x8  ? GK_CORE_THROTTLE_HW_SLOWDOWN
+           : bits & 0x20 ? GK_CORE_THROTTLE_SW_THERMAL
+                         : GK_CORE_THROTTLE_OTHER;
+}
+
+void count_throttled(struct gk_core *core, const struct gk_json *environment)
+{
+    int64_t dropped = gk_json_get_int(environment, "dropped", 0);
+    int64_t why = gk_json_get_int(environment, "dropped_throttle", -1);
+    if (dropped > 0) { /* a worker's number: one that lies moves the count by this much at most */
+        core->counters.throttled[throttle_of(why)] +=
+            dropped < THROTTLED_SAMPLES_MAX ? (uint64_t)dropped : THROTTLED_SAMPLES_MAX;
+    }
+}
+
+/* The conditions of a trial came as text and are stored as such; few of them have to be read. */
+void count_conditions(struct gk_core *core, const struct gk_buf *environment)
+{
+    static const char member[] = "\"dropped\":";
+    struct gk_json *json = NULL;
+    const char *at = environment->size > 0 ? strstr(gk_buf_text(environment), member) : NULL;
+    if (at && at[sizeof member - 1] != '0' &&
+        gk_json_parse(gk_buf_text(environment), environment->size, "conditions", &json, NULL) ==
+            GK_OK) {
+        count_throttled(core, json);
+    }
+    gk_json_free(json);
+}
+
 void count_record(struct gk_core *core, const struct gk_record *record)
 {
     struct gk_core_counters *counters = &core->counters;
     counters->verdicts[record->failure]++;
+    count_child_exit(core, record->failure);
     if (record->compile_ns > 0 && !record->compile_cached) {
         gk_histogram_observe(&counters->compile_s, record->compile_ns / 1e9);
     }

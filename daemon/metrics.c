@@ -8,6 +8,12 @@
 static const char *const degraded_names[] = {"disk_low", "disk_full", "draining", "fds"};
 static const char *const store_error_names[] = {"full", "io", "corrupt", "busy", "memory", "other"};
 static const char *const class_names[] = {"low", "normal", "high"};
+static const char *const throttle_names[] = {"hw_slowdown", "hw_thermal", "power_brake",
+                                             "sw_thermal", "other"};
+static const char *const exit_names[] = {"executor_crash", "executor_timeout", "compiler_crash",
+                                         "compiler_timeout", "compiler_memory"};
+_Static_assert(GK_ARRAY_COUNT(throttle_names) == GK_CORE_THROTTLES, "a name each");
+_Static_assert(GK_ARRAY_COUNT(exit_names) == GK_CORE_CHILD_EXITS, "a name each");
 
 const char *gk_degraded_name(enum gk_degraded reason)
 {
@@ -43,12 +49,10 @@ static void labelled(struct gk_buf *out, const char *name, const char *label, co
 }
 
 /* label: "" or "phase=\"verify\"". */
-static void histogram(struct gk_buf *out, const char *name, const char *label,
-                      const struct gk_histogram *from)
+static void histogram_over(struct gk_buf *out, const char *name, const char *label,
+                           const struct gk_histogram *from, const double *bounds, size_t count)
 {
-    size_t count = 0;
     uint64_t so_far = 0;
-    const double *bounds = gk_histogram_bounds(&count);
     for (size_t i = 0; i <= count; i++) {
         char bound[32] = "+Inf";
         if (i < count) {
@@ -64,6 +68,30 @@ static void histogram(struct gk_buf *out, const char *name, const char *label,
     gk_buf_printf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, so_far);
 }
 
+static void histogram(struct gk_buf *out, const char *name, const char *label,
+                      const struct gk_histogram *from)
+{
+    size_t count = 0;
+    const double *bounds = gk_histogram_bounds(&count);
+    histogram_over(out, name, label, from, bounds, count);
+}
+
+/* When something last ended well; what never did has no line, since 0 would be 1970. */
+static void render_last_done(struct gk_buf *out, const struct gk_core_counters *core)
+{
+    static const char name[] = "gktune_run_last_success_timestamp_seconds";
+    if (core->job_done_ms == 0 && core->night_done_ms == 0) {
+        return;
+    }
+    family(out, name, "gauge", "When the last job ended with all its picks, by kind.");
+    if (core->job_done_ms > 0) {
+        labelled(out, name, "kind", "job", (double)core->job_done_ms / 1000);
+    }
+    if (core->night_done_ms > 0) {
+        labelled(out, name, "kind", "suite", (double)core->night_done_ms / 1000);
+    }
+}
+
 static void render_work(struct gk_buf *out, const struct gk_core_counters *core)
 {
     family(out, "gktune_jobs", "gauge", "Open jobs by state.");
@@ -75,6 +103,7 @@ static void render_work(struct gk_buf *out, const struct gk_core_counters *core)
     labelled(out, "gktune_jobs_ended_total", "state", "done", (double)core->jobs_done);
     labelled(out, "gktune_jobs_ended_total", "state", "failed", (double)core->jobs_failed);
     labelled(out, "gktune_jobs_ended_total", "state", "cancelled", (double)core->jobs_cancelled);
+    render_last_done(out, core);
     family(out, "gktune_configs", "gauge",
            "Trials of the searches in memory: ready to be leased, or out.");
     labelled(out, "gktune_configs", "state", "ready", (double)core->trials_ready);
@@ -144,6 +173,18 @@ static void render_peers(struct gk_buf *out, const struct gk_core_counters *core
     labelled(out, "gktune_gpus", "state", "fenced", core->devices_fenced);
     plain(out, "gktune_gpu_fenced_total", "counter", "Devices that were taken out.",
           (double)core->devices_fenced_total);
+    family(out, "gktune_gpu_throttled_samples_total", "counter",
+           "Samples left out because the clock was throttled, by the gravest reason.");
+    for (size_t i = 0; i < GK_CORE_THROTTLES; i++) {
+        labelled(out, "gktune_gpu_throttled_samples_total", "reason", throttle_names[i],
+                 (double)core->throttled[i]);
+    }
+    family(out, "gktune_child_exits_total", "counter",
+           "Processes of workers that ended badly or were ended, as results tell of them.");
+    for (size_t i = 0; i < GK_CORE_CHILD_EXITS; i++) {
+        labelled(out, "gktune_child_exits_total", "how", exit_names[i],
+                 (double)core->child_exits[i]);
+    }
     plain(out, "gktune_messages_total", "counter", "Messages received.", (double)core->messages);
     plain(out, "gktune_messages_malformed_total", "counter", "Messages that did not decode.",
           (double)core->malformed);
@@ -196,6 +237,10 @@ static void render_store(struct gk_buf *out, const struct gk_metrics *metrics)
     family(out, "gktune_store_commit_duration_seconds", "histogram",
            "A transaction's commit, fsync included.");
     histogram(out, "gktune_store_commit_duration_seconds", "", &shell->commit_s);
+    size_t bound_count = 0;
+    const double *bounds = gk_histogram_count_bounds(&bound_count);
+    family(out, "gktune_store_batch_rows", "histogram", "Rows that one transaction wrote.");
+    histogram_over(out, "gktune_store_batch_rows", "", &shell->batch_rows, bounds, bound_count);
     family(out, "gktune_store_errors_total", "counter", "Failures of the store, by code.");
     for (size_t i = 0; i < GK_STORE_ERRORS; i++) {
         labelled(out, "gktune_store_errors_total", "code", store_error_names[i],

@@ -35,6 +35,7 @@ const char *gk_degraded_name(enum gk_degraded reason);
 
 struct gk_shell_stats {
     struct gk_histogram commit_s, lag_s;
+    struct gk_histogram batch_rows; /* of each commit; counts, no times */
     uint64_t commits, store_errors[GK_STORE_ERRORS];
     uint64_t send_again, send_closed; /* a peer's queue is full; it is gone */
     uint64_t stalls, turns;

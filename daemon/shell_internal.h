@@ -60,6 +60,7 @@ struct shell {
     struct gk_shell_stats stats;
     struct gk_link_refusals refusals; /* as last looked at */
     uint64_t notices_lost_told, backup_wall_ms;
+    uint64_t rows_before; /* written by the store when the transaction before was over */
     enum gk_status result;
     struct gk_err why;
 };

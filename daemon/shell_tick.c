@@ -165,7 +165,12 @@ static enum gk_status commit(struct shell *shell, uint64_t now, struct gk_err *e
     uint64_t start = shell->clock.monotonic_ns(shell->clock.context);
     enum gk_status status = gk_db_commit(shell->db, err);
     double took_s = (double)(shell->clock.monotonic_ns(shell->clock.context) - start) / 1e9;
+    uint64_t rows = gk_db_rows_written(shell->db);
     shell->stats.commits++;
+    if (status == GK_OK) { /* what was rolled back is no batch */
+        gk_histogram_observe_count(&shell->stats.batch_rows, rows - shell->rows_before);
+    }
+    shell->rows_before = rows;
     gk_histogram_observe(&shell->stats.commit_s, took_s);
     if (took_s > SLOW_COMMIT_S && gk_log_begin(shell->options->log, GK_EVENT_STORE_SLOW)) {
         gk_log_real(shell->options->log, "seconds", took_s);

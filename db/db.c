@@ -126,6 +126,11 @@ enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err)
     return status;
 }
 
+uint64_t gk_db_rows_written(const struct gk_db *db)
+{
+    return (uint64_t)sqlite3_total_changes64(db->handle);
+}
+
 void gk_db_rollback(struct gk_db *db)
 {
     if (db->in_transaction && !sqlite3_get_autocommit(db->handle)) {

@@ -35,6 +35,9 @@ void gk_db_close(struct gk_db *db); /* rolls back what was not committed; checkp
 
 bool gk_db_is_dirty(const struct gk_db *db);                       /* a transaction is open */
 enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err); /* GK_OK without a transaction */
+/* Rows inserted, changed and deleted since the store was opened, those of transactions that were
+ * rolled back and of triggers included. */
+uint64_t gk_db_rows_written(const struct gk_db *db);
 void gk_db_rollback(struct gk_db *db);
 /* Moves the WAL into the file: when idle, or when it is larger than 16 MB. */
 enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err);
@@ -101,6 +104,10 @@ enum gk_status gk_db_submit_put(struct gk_db *db, const char *submit_id, int64_t
 enum gk_status gk_db_job_by_spec(struct gk_db *db, const char *spec_key, bool open_only,
                                  struct gk_json **job_out, struct gk_err *err);
 enum gk_status gk_db_jobs_open(struct gk_db *db, struct gk_json **rows_out, struct gk_err *err);
+/* When the last job of no suite, and the last one of a suite, ended well, in ms of the wall clock;
+ * 0: none did. */
+enum gk_status gk_db_jobs_last_done(struct gk_db *db, uint64_t *job_ms_out, uint64_t *night_ms_out,
+                                    struct gk_err *err);
 enum gk_status gk_db_task_insert(struct gk_db *db, const struct gk_json *task, int64_t *task_out,
                                  struct gk_err *err);
 enum gk_status gk_db_task_update(struct gk_db *db, int64_t task, const struct gk_json *changes,

@@ -180,6 +180,27 @@ enum gk_status gk_db_jobs_open(struct gk_db *db, struct gk_json **rows_out, stru
     return db_rows(db, err, rows_out, "SELECT * FROM jobs WHERE ended_ms IS NULL ORDER BY job", "");
 }
 
+enum gk_status gk_db_jobs_last_done(struct gk_db *db, uint64_t *job_ms_out, uint64_t *night_ms_out,
+                                    struct gk_err *err)
+{
+    int64_t job_ms = 0, night_ms = 0;
+    enum gk_status status = db_int(db, err, &job_ms,
+                                   "SELECT ifnull(max(ended_ms),0) FROM jobs"
+                                   " WHERE state='done' AND suite IS NULL",
+                                   "");
+    if (status == GK_OK) {
+        status = db_int(db, err, &night_ms,
+                        "SELECT ifnull(max(ended_ms),0) FROM jobs"
+                        " WHERE state='done' AND suite IS NOT NULL",
+                        "");
+    }
+    if (status == GK_OK) {
+        *job_ms_out = job_ms > 0 ? (uint64_t)job_ms : 0;
+        *night_ms_out = night_ms > 0 ? (uint64_t)night_ms : 0;
+    }
+    return status;
+}
+
 enum gk_status gk_db_task_insert(struct gk_db *db, const struct gk_json *task, int64_t *task_out,
                                  struct gk_err *err)
 {

@@ -470,6 +470,8 @@ static bool add_environment(struct lease *lease, struct gk_json *body)
         good = !value || gk_json_set(json, members[i], gk_json_copy(value));
     }
     good = good && gk_json_set_int(json, "dropped", lease->dropped) &&
+           (lease->dropped_throttle == 0 ||
+            gk_json_set_int(json, "dropped_throttle", lease->dropped_throttle)) &&
            gk_json_set_bool(json, "at_power_limit", lease->at_limit) &&
            gk_json_set_real(json, "gpu_ns", lease->gpu_ns);
     gk_json_free(lease->environment);
@@ -514,6 +516,7 @@ static void arrange(struct lease *lease)
     lease->order_at = 0;
     lease->gpu_ns = 0;
     lease->dropped = 0;
+    lease->dropped_throttle = 0;
     lease->turned = lease->sustained && !lease->turned;
     if (lease->sustained && !lease->turned) {
         for (uint32_t i = 0; i < lease->unit_count / 2; i++) {
@@ -588,6 +591,7 @@ static void take_conditions(struct lease *lease, struct unit *unit, const struct
         return;
     }
     lease->dropped += (uint32_t)gk_json_get_int(environment, "dropped", 0);
+    lease->dropped_throttle |= gk_json_get_int(environment, "dropped_throttle", 0);
     lease->at_limit = lease->at_limit || gk_json_get_bool(environment, "at_power_limit", false);
     if (!lease->environment || gk_json_get_int(environment, "power_mw", 0) >=
                                    gk_json_get_int(lease->environment, "power_mw", 0)) {

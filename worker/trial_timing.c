@@ -233,8 +233,9 @@ static bool set_known(struct gk_json *json, const char *name, int64_t value)
     return value < 0 || gk_json_set_int(json, name, value);
 }
 
+/* dropped batches were throttled for the reasons `why`: bits as NVML names them. */
 static enum gk_status note_conditions(struct work *work, const struct gk_device_vitals *vitals,
-                                      uint32_t dropped, struct gk_err *err)
+                                      uint32_t dropped, int64_t why, struct gk_err *err)
 {
     struct gk_record *record = work->record;
     struct gk_json *json = gk_json_new_object();
@@ -248,6 +249,7 @@ static enum gk_status note_conditions(struct work *work, const struct gk_device_
                 set_known(json, "power_limit_mw", vitals->power_limit_mw) &&
                 set_known(json, "throttle", vitals->throttle) &&
                 gk_json_set_int(json, "dropped", dropped) &&
+                (why == 0 || gk_json_set_int(json, "dropped_throttle", why)) &&
                 gk_json_set_bool(json, "at_power_limit", at_limit) &&
                 gk_json_set_string(json, "regime",
                                    work->trial->effort.block_ns > 0 ? "sustained" : "burst") &&
@@ -276,6 +278,7 @@ static enum gk_status sample_all(struct work *work, struct gk_measured *measured
                                  struct gk_err *err)
 {
     struct gk_device_vitals vitals;
+    int64_t why = 0;
     for (uint32_t dropped = 0;; dropped++) {
         enum gk_status status = take_samples(work, measured, err);
         if (status != GK_OK) {
@@ -284,10 +287,11 @@ static enum gk_status sample_all(struct work *work, struct gk_measured *measured
         bool told = read_vitals(work, &vitals) == GK_OK;
         bool throttled = told && vitals.throttle > 0 && (vitals.throttle & THROTTLE_BITS);
         if (throttled && dropped < THROTTLED_MAX) {
+            why |= vitals.throttle & THROTTLE_BITS;
             continue;
         }
         work->record->marks |= throttled ? 1u << GK_MARK_THROTTLED : 0;
-        return note_conditions(work, &vitals, dropped, err);
+        return note_conditions(work, &vitals, dropped, why, err);
     }
 }
 
@@ -321,7 +325,7 @@ static enum gk_status short_sample(struct work *work, bool *enough_out, struct g
         work->record->sample_count = 1;
         work->record->marks |= 1u << GK_MARK_ONE_SAMPLE;
         (void)read_vitals(work, &vitals);
-        status = note_conditions(work, &vitals, 0, err);
+        status = note_conditions(work, &vitals, 0, 0, err);
     }
     return status;
 }

@@ -120,6 +120,7 @@ struct lease {
     struct gk_json *environment; /* of the current pass, from the unit that drew most power */
     double gpu_ns;               /* in kernels, of the current pass */
     uint32_t dropped;            /* throttled batches of the current pass */
+    int64_t dropped_throttle;    /* why, as NVML names it */
 };
 
 /* ------------------------------------------------------------------ devices */

@@ -9,7 +9,7 @@ SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{([^}]*)\})? (\S+)\Z")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"')
 # Label names and how many values each may have at most: a label that anybody can name has no place here.
 LABELS = {"state": 4, "class": 3, "cause": 2, "verdict": 40, "phase": 3, "code": 12, "errno": 2, "reason": 16, "version": 1,
-          "level": 4, "le": 20, "role": 3, "how": 8}
+          "level": 4, "le": 20, "role": 3, "how": 5, "kind": 2}
 UNITS = ("_seconds", "_bytes", "_total", "_info", "_count", "_ratio")
 
 
@@ -66,8 +66,8 @@ def check_family(name, kind, samples):
     if kind != "counter" and name.endswith("_total"):
         raise ValueError(name + ": only a counter ends in _total")
     if kind == "histogram":
-        if not name.endswith("_seconds"):
-            raise ValueError(name + ": a histogram of durations is in seconds")
+        if not name.endswith(("_seconds", "_rows")):
+            raise ValueError(name + ": a histogram is of seconds or of rows")
         check_histogram(name, samples)
     else:
         for full, _, value in samples:

@@ -67,6 +67,13 @@ static void fill(struct gk_metrics *metrics, struct gk_core_counters *core,
     *shell = (struct gk_shell_stats){.commits = 2, .send_again = 1, .busy_s = 0.25};
     core->verdicts[GK_FAILURE_NONE] = 7;
     core->verdicts[GK_FAILURE_WRONG] = 1;
+    core->job_done_ms = 1500;
+    core->night_done_ms = 2500000;
+    core->throttled[GK_CORE_THROTTLE_HW_THERMAL] = 6;
+    core->child_exits[GK_CORE_COMPILER_MEMORY] = 9;
+    gk_histogram_observe_count(&shell->batch_rows, 3);
+    gk_histogram_observe_count(&shell->batch_rows, 4);
+    gk_histogram_observe_count(&shell->batch_rows, 20000);
     gk_histogram_observe(&core->compile_s, 0.13);
     gk_histogram_observe(&core->verify_s, 1.5);
     gk_histogram_observe(&shell->commit_s, 0.0003);
@@ -103,6 +110,18 @@ static void test_page(void **state)
                     "\ngktune_store_commit_duration_seconds_bucket{le=\"0.0005\"} 1\n");
     assert_contains(gk_buf_text(&page),
                     "\ngktune_trial_duration_seconds_count{phase=\"verify\"} 1\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_store_batch_rows_bucket{le=\"3\"} 1\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_store_batch_rows_bucket{le=\"5\"} 2\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_store_batch_rows_bucket{le=\"10000\"} 2\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_store_batch_rows_sum 20007\n");
+    assert_contains(gk_buf_text(&page),
+                    "\ngktune_run_last_success_timestamp_seconds{kind=\"job\"} 1.5\n");
+    assert_contains(gk_buf_text(&page),
+                    "\ngktune_run_last_success_timestamp_seconds{kind=\"suite\"} 2500\n");
+    assert_contains(gk_buf_text(&page),
+                    "\ngktune_gpu_throttled_samples_total{reason=\"hw_thermal\"} 6\n");
+    assert_contains(gk_buf_text(&page),
+                    "\ngktune_child_exits_total{how=\"compiler_memory\"} 9\n");
     assert_true(metrics.own.open_fds >= 3);
     assert_true(metrics.own.resident_bytes > 100000);
     assert_true(metrics.own.start_s > 1e9);
@@ -111,9 +130,11 @@ static void test_page(void **state)
     gk_buf_reset(&page);
     metrics.backup_wall_ms = 0;
     metrics.disk_free_bytes = UINT64_MAX;
+    core.job_done_ms = core.night_done_ms = 0;
     gk_metrics_render(&metrics, &page);
     assert_null(strstr(gk_buf_text(&page), "gktune_backup_last_success"));
     assert_null(strstr(gk_buf_text(&page), "gktune_disk_free_bytes"));
+    assert_null(strstr(gk_buf_text(&page), "gktune_run_last_success"));
     gk_buf_fini(&page);
 }
 

@@ -324,17 +324,58 @@ static void parked_trials_are_letters(void **state)
     }
 }
 
-static void answer_with(struct rig *rig, struct rig_worker *worker, enum gk_failure failure)
+/* conditions: JSON; NULL: none. */
+static void answer_under(struct rig *rig, struct rig_worker *worker, enum gk_failure failure,
+                         const char *conditions)
 {
     struct gk_record record;
     int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
     gk_record_init(&record);
     gk_record_fail(&record, GK_STAGE_RUN, failure, "as the test wants it");
+    record.environment = conditions ? parse(conditions) : NULL;
     struct gk_json *body = gk_json_new_object();
     assert_true(gk_json_set(body, "record", gk_record_to_json(&record)));
     gk_record_fini(&record);
     rig_forget(worker, 0);
     rig_send(rig, worker, GK_MSG_RESULT, token, body);
+}
+
+static void answer_with(struct rig *rig, struct rig_worker *worker, enum gk_failure failure)
+{
+    answer_under(rig, worker, failure, NULL);
+}
+
+/* What metrics tell of a night that nobody watched. */
+static void ends_are_counted(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 1);
+    int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    answer_under(&rig, worker, GK_FAILURE_CRASH, "{\"dropped\":2,\"dropped_throttle\":72}");
+    rig_ready(&rig, worker, 1);
+    answer_under(&rig, worker, GK_FAILURE_COMPILE_MEMORY, "{\"dropped\":70,\"throttle\":0}");
+    rig_ready(&rig, worker, 1);
+    answer_under(&rig, worker, GK_FAILURE_WRONG, "{\"dropped\":0,\"dropped_throttle\":8}");
+    struct gk_core_counters counters = gk_core_counters(rig.core);
+    assert_int_equal(counters.child_exits[GK_CORE_EXECUTOR_CRASH], 1);
+    assert_int_equal(counters.child_exits[GK_CORE_COMPILER_MEMORY], 1);
+    assert_int_equal(counters.child_exits[GK_CORE_EXECUTOR_TIMEOUT], 0);
+    assert_int_equal(counters.throttled[GK_CORE_THROTTLE_HW_THERMAL], 2); /* the gravest of two */
+    assert_int_equal(counters.throttled[GK_CORE_THROTTLE_HW_SLOWDOWN], 0);
+    assert_int_equal(counters.throttled[GK_CORE_THROTTLE_OTHER], 64); /* bounded */
+    assert_true(counters.job_done_ms == 0 && counters.night_done_ms == 0);
+    rig_ready(&rig, worker, 1);
+    (void)rig_work(&rig, 1000);
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    uint64_t done_ms = gk_core_counters(rig.core).job_done_ms;
+    assert_true(done_ms > 0 && done_ms <= rig.wall_ms);
+    rig_restart(&rig);
+    counters = gk_core_counters(rig.core);
+    assert_true(counters.job_done_ms == done_ms && counters.night_done_ms == 0);
+    rig_close(&rig);
 }
 
 /* A job whose trials were all lost fails; its letters bring it back. */
@@ -875,6 +916,7 @@ int main(void)
         cmocka_unit_test(control_is_idempotent),
         cmocka_unit_test(cancel_races_with_results),
         cmocka_unit_test(parked_trials_are_letters),
+        cmocka_unit_test(ends_are_counted),
         cmocka_unit_test(a_failed_job_is_reopened),
         cmocka_unit_test(quarantine_and_pardon),
         cmocka_unit_test(the_daemon_drains),

@@ -780,6 +780,8 @@ static void throttled_samples_are_taken_again(void **state)
         pressed.throttled_looks = cases[i].looks;
         run(added, "add{\"n\":500}", NULL, 0, &record);
         assert_int_equal(gk_json_get_int(record.environment, "dropped", -1), cases[i].dropped);
+        assert_int_equal(gk_json_get_int(record.environment, "dropped_throttle", 0),
+                         cases[i].dropped > 0 ? cases[i].throttle : 0);
         assert_int_equal(gk_json_get_int(record.environment, "throttle", -1),
                          cases[i].looks > cases[i].dropped ? cases[i].throttle : 0);
         assert_int_equal(record.marks >> GK_MARK_THROTTLED & 1, cases[i].marked);
