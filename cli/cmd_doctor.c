@@ -32,7 +32,7 @@ void gk_doctor_line(struct gk_doctor *report, const char *name, enum gk_doctor_m
     va_end(ap);
     report->something_missing |= mark == GK_DOCTOR_MISSING;
     report->warnings += mark == GK_DOCTOR_WARN;
-    if (!report->cli->json) {
+    if (!report->lines) {
         (void)printf("%-8s %-14s %s\n", mark_names[mark], name, text);
         if (mark != GK_DOCTOR_OK && advice) {
             (void)printf("%-8s %-14s   %s\n", "", "", advice);
@@ -288,10 +288,18 @@ static void check_limits(struct gk_doctor *report)
 
 enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err)
 {
+    static const char *const of_bundles[] = {"log", "config", "http"};
     if (gk_options_has(&cli->options, "free-ballast")) {
         return gk_doctor_free_ballast(cli, err);
     }
-    struct gk_doctor report = {.cli = cli, .lines = cli->json ? gk_json_new_array() : NULL};
+    const char *bundle = gk_options_get(&cli->options, "bundle");
+    struct gk_doctor report = {.cli = cli,
+                               .lines = cli->json || bundle ? gk_json_new_array() : NULL};
+    for (size_t i = 0; !bundle && i < GK_ARRAY_COUNT(of_bundles); i++) {
+        if (gk_options_has(&cli->options, of_bundles[i])) {
+            return gk_fail(err, GK_USAGE, "--%s is for --bundle FILE", of_bundles[i]);
+        }
+    }
     check_worker_tools(&report);
     check_sqlite(&report);
     check_program(&report, "gktuned");
@@ -302,6 +310,9 @@ enum gk_status gk_cmd_doctor(struct gk_cli *cli, struct gk_err *err)
     check_limits(&report);
     gk_doctor_service(&report);
     gk_doctor_daemon(&report);
+    if (bundle) { /* of a machine that lacks something, too: that is what reports are about */
+        return gk_doctor_bundle(&report, bundle, err);
+    }
     enum gk_status status = GK_OK;
     if (cli->json) {
         struct gk_json *json = gk_json_new_object();

@@ -42,6 +42,12 @@ static const struct gk_option run_options[] = {
 
 static const struct gk_option doctor_options[] = {
     {"free-ballast", NULL, "remove the file kept for a full disk, and do nothing else", false},
+    {"bundle", "FILE", "write what belongs to a report of a fault, as one JSON file without keys",
+     false},
+    {"log", "FILE", "with --bundle: the end of this log goes in (may be repeated)", true},
+    {"config", "FILE", "with --bundle: gktuned's; default /etc/gktune/gktuned.json", false},
+    {"http", "ADDR:PORT", "with --bundle: where gktuned's metrics are; default: its config's",
+     false},
     JSON_OPTION,
     END_OPTION};
 
@@ -348,14 +354,19 @@ static const struct gk_command commands[] = {
      "Every change that an operator or the daemon itself made. Each line's hash covers the line\n"
      "before it, so that what was changed or taken out is seen: by --verify and by db check.",
      "  gktune audit\n  gktune audit --verify\n", audit_options, 0, 0},
-    {"doctor", gk_cmd_doctor, "what this machine has and lacks", "[--free-ballast] [--json]",
+    {"doctor", gk_cmd_doctor, "what this machine has and lacks",
+     "[--free-ballast | --bundle FILE [--log FILE].. [--config FILE] [--http ADDR:PORT]] [--json]",
      "Libraries and their known faults, devices, sandbox, state folder, store, disk and whether\n"
      "its fsync is honest, keys, the door of a daemon behind tcp (a key that nobody has admitted\n"
      "must be refused), limits, clock, hardening of installed units: a line each, with advice.\n"
      "Exits 2 when something needed is missing, 0 with warnings. --free-ballast gives up the file\n"
-     "that gktuned keeps for a full disk, and does nothing else.",
-     "  gktune doctor\n  gktune doctor --free-ballast --state /var/lib/gktune\n", doctor_options, 0,
-     0},
+     "that gktuned keeps for a full disk, and does nothing else.\n"
+     "--bundle writes what a report of a fault needs into a new file of mode 0600: version, these\n"
+     "lines, settings, the end of logs, metrics, workers, jobs, dead letters, whether audit trail\n"
+     "and store are whole (it reads all of it). No keys; names of hosts, jobs and shapes.",
+     "  gktune doctor\n  gktune doctor --free-ballast --state /var/lib/gktune\n"
+     "  journalctl -u gktuned -n 10000 -o cat > d.log; gktune doctor --bundle b.json --log d.log\n",
+     doctor_options, 0, 0},
     {"db", gk_cmd_db, "care for the store",
      "check | backup FILE [--no-samples] | restore FILE | prune [--days N] [--dry-run] [--json]",
      "check reads everything; backup copies while work goes on; restore makes a store of a backup "

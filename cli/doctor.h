@@ -11,7 +11,7 @@ enum gk_doctor_mark { GK_DOCTOR_OK, GK_DOCTOR_WARN, GK_DOCTOR_MISSING };
 
 struct gk_doctor {
     struct gk_cli *cli;
-    struct gk_json *lines; /* with --json; NULL else */
+    struct gk_json *lines; /* with --json and --bundle; NULL else: they are printed */
     bool something_missing;
     uint32_t warnings;
 };
@@ -30,6 +30,9 @@ void gk_doctor_service(struct gk_doctor *doctor);
 void gk_doctor_door(struct gk_doctor *doctor, const char *state, const struct gk_json *listen);
 /* The audit trail and what waits for an operator, of a daemon that serves already. */
 void gk_doctor_daemon(struct gk_doctor *doctor);
+/* Writes all that an operator attaches to a report to `path`, which must not exist yet: mode 0600,
+ * no keys. Takes the lines. GK_EXISTS, GK_IO. */
+enum gk_status gk_doctor_bundle(struct gk_doctor *doctor, const char *path, struct gk_err *err);
 /* Removes the ballast. GK_NOT_FOUND when there is none. */
 enum gk_status gk_doctor_free_ballast(struct gk_cli *cli, struct gk_err *err);
 

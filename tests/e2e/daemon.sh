@@ -101,7 +101,7 @@ kill -TERM "$daemon"
 wait "$daemon" || bad "no orderly end without a log"
 
 # --- doctor knocks at a daemon behind tcp with a key that nobody has admitted
-"$BIN/gktuned" --state "$TMP/a tcp, so" --listen tcp://127.0.0.1:* >"$TMP/out" 2>"$TMP/log2" &
+"$BIN/gktuned" --state "$TMP/a tcp, so" --listen tcp://127.0.0.1:* --http "127.0.0.1:$port" >"$TMP/out" 2>"$TMP/log2" &
 daemon=$!
 children+=("$daemon")
 eventually 20 seen "$TMP/log2" event=ready || bad "no start behind tcp: $(cat "$TMP/log2")"
@@ -113,8 +113,40 @@ grep -qE '^ok +keys ' "$TMP/doctor" || bad "doctor and the keys: $(grep keys "$T
 secret=$(sed -n 's/^secret *//p' "$TMP/a tcp, so/server.key")
 [ "${#secret}" = 40 ] || bad "no secret to look for"
 grep -rqF -- "$secret" "$TMP/log2" "$TMP/out" "$TMP/doctor" "/proc/$daemon/cmdline" && bad "the daemon's secret is told"
+
+# --- what an operator attaches to a report: all of it, and no key, even of a log that tells one
+printf 'ts=1 event=start\nts=2 text="a fool logged %s here \033[31m"\n' "$secret" >"$TMP/d.log"
+printf '{"http": "127.0.0.1:%s", "disk_low": "1MiB", "note": "password: swordfish"}' "$port" >"$TMP/gktuned.json"
+rm -f "$TMP/bundle.json"
+"$BIN/gktune" doctor --state "$TMP/a tcp, so" --bundle "$TMP/bundle.json" --log "$TMP/d.log" --log "$TMP/nothing" \
+  --config "$TMP/gktuned.json" --json >"$TMP/out" 2>&1 || bad "doctor --bundle: $(cat "$TMP/out")"
+[ "$(stat -c %a "$TMP/bundle.json")" = 600 ] || bad "others can read the bundle"
+grep -qF -- "$secret" "$TMP/bundle.json" && bad "the bundle tells the daemon's secret"
+grep -q swordfish "$TMP/bundle.json" && bad "the bundle tells what an operator noted"
+python3 - "$TMP/bundle.json" "$TMP/out" "$TMP/page" <<'PY' || bad "what the bundle holds: $(cut -c1-2000 "$TMP/bundle.json")"
+import json, os, sys
+b, said = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+assert said["bytes"] == os.stat(sys.argv[1]).st_size and b["format"] == "gktune-bundle"
+assert b["version"]["version"] and b["machine"]["processors"] > 0
+assert any(c["check"] == "store" and "schema" in c["text"] or "write-ahead" in c["text"] for c in b["checks"])
+assert b["settings"]["members"] == {"http": b["metrics"]["from"], "disk_low": "1MiB"}, b["settings"]
+first, second = b["logs"]
+assert first["lines"][0] == "ts=1 event=start" and "#" * 40 in first["lines"][1] and "\x1b" not in first["lines"][1]
+assert second["absent"] == "No such file or directory" and second["lines"] == []
+assert b["store"]["ok"] is True and b["audit"]["ok"] is True, (b["store"], b["audit"])
+assert b["workers"]["workers"] == [] and "absent" not in b["status"] and "letters" in b["dead"] and "jobs" in b["jobs"]
+open(sys.argv[3], "w").write(b["metrics"]["page"])
+PY
+python3 "$SRC/tests/support/exposition.py" "$TMP/page" >"$TMP/why" 2>&1 || bad "the bundle's page: $(cat "$TMP/why")"
+"$BIN/gktune" doctor --bundle "$TMP/bundle.json" >"$TMP/out" 2>&1 && bad "a bundle replaced a file"
+"$BIN/gktune" doctor --log "$TMP/d.log" >"$TMP/out" 2>&1
+[ $? = 2 ] || bad "--log without --bundle is taken"
 kill -TERM "$daemon"
 wait "$daemon" || bad "no orderly end behind tcp"
+# Without a daemon: what cannot be had says why.
+"$BIN/gktune" doctor --state "$TMP/a tcp, so" --bundle "$TMP/alone.json" --config "$TMP/nothing" >"$TMP/out" 2>&1 || bad "a bundle alone: $(cat "$TMP/out")"
+python3 -c 'import json,sys; b=json.load(open(sys.argv[1])); sys.exit(not all("absent" in b[k] for k in ("store","workers","metrics","settings","audit")))' \
+  "$TMP/alone.json" || bad "absent parts do not say so: $(cut -c1-2000 "$TMP/alone.json")"
 
 # --- what is refused: configs, all mistakes at once; state folders that are not ours alone
 printf '{"listen": "ipc://x",\n "htpp": "y"}' >"$TMP/config.json"

@@ -36,6 +36,7 @@ printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --count
 printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --list
 printed space space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --why "$("$BIN/gktune" space gemm --shape M=16,N=32,K=32 --arch mock-sm_80 --list | head -n 1)"
 printed doctor doctor
+printed doctor doctor --bundle "$TMP/bundle.json"
 printed version version
 printed keys keys new farm --roles work --pool --out "$TMP/farm.key"
 printed keys keys revoke farm --reason "of this test"
