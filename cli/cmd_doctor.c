@@ -187,10 +187,12 @@ static void check_program(struct gk_doctor *report, const char *name)
 static void check_sandbox(struct gk_doctor *report)
 {
     static const char *const paths[] = {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"};
-    for (size_t i = 0; i < GK_ARRAY_COUNT(paths); i++) {
-        if (access(paths[i], X_OK) == 0) {
+    const char *given = report->cli->bwrap;
+    for (size_t i = 0; i < (given ? 1 : GK_ARRAY_COUNT(paths)); i++) {
+        const char *path = given ? given : paths[i];
+        if (access(path, X_OK) == 0) {
             gk_doctor_line(report, "bwrap", GK_DOCTOR_OK, NULL,
-                           "%s (workers probe at start whether it works here)", paths[i]);
+                           "%s (workers probe at start whether it works here)", path);
             return;
         }
     }

@@ -28,6 +28,7 @@ struct gk_cli {
     bool catalog_tried;
     const char *connect;  /* --connect or $GKTUNE_CONNECT; NULL */
     const char *key_file; /* --key or $GKTUNE_KEY: a path, never the key itself; NULL */
+    const char *bwrap;    /* $GKTUNE_BWRAP, as workers take it; "": no sandbox; NULL: not set */
     struct gk_clock clock;
     bool json;
     bool color;        /* stderr is a terminal and NO_COLOR is not set */

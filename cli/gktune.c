@@ -92,6 +92,7 @@ static enum gk_status prepare(struct gk_cli *cli, struct gk_err *err)
     if (!cli->key_file) {
         cli->key_file = env("GKTUNE_KEY");
     }
+    cli->bwrap = getenv("GKTUNE_BWRAP"); /* empty is a word, too: none */
     find_terminal(cli);
     if (gk_state_dir(gk_options_get(&cli->options, "state"), env("GKTUNE_STATE"),
                      env("XDG_STATE_HOME"), env("HOME"), &state, &cli->state_error) == GK_OK) {

@@ -211,6 +211,24 @@ enum gk_status unfence_device(struct gk_core *core, const char *key, const char 
     return status;
 }
 
+void tell_unfenced(struct gk_core *core, const char *key, const char *reason)
+{
+    for (uint32_t s = 0; s < core->session_count; s++) {
+        struct session *session = core->sessions[s];
+        for (uint32_t d = 0; d < session->device_count; d++) {
+            struct gk_json *body =
+                strcmp(session->devices[d].key, key) == 0 ? gk_json_new_object() : NULL;
+            if (body && gk_json_set_int(body, "device", d) &&
+                gk_json_set_string(body, "state", "ok") &&
+                gk_json_set_string(body, "cause", reason)) {
+                core_send_session(core, session, GK_MSG_DEVICE_EVENT, 0, body);
+            } else {
+                gk_json_free(body); /* out of memory: its next session tells it */
+            }
+        }
+    }
+}
+
 enum gk_status device_message(struct gk_core *core, struct session *session,
                               const struct gk_message *message, struct gk_err *err)
 {

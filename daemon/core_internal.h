@@ -443,6 +443,8 @@ enum gk_status fence_device(struct gk_core *core, const char *key, const char *o
                             const char *cause, const char *who, struct gk_err *err);
 enum gk_status unfence_device(struct gk_core *core, const char *key, const char *reason,
                               const char *who, struct gk_err *err);
+/* The workers that have the device: one that fenced it itself asks for no lease until it hears. */
+void tell_unfenced(struct gk_core *core, const char *key, const char *reason);
 enum gk_status device_message(struct gk_core *core, struct session *session,
                               const struct gk_message *message, struct gk_err *err);
 /* The task whose device was being emptied may go elsewhere. device UINT32_MAX: all of them. */

@@ -162,6 +162,9 @@ static enum gk_status fence_or_lift(struct request *r, bool fences, struct gk_er
         status = fences ? fence_device(r->core, key, "operator", reason, r->peer->key, err)
                         : unfence_device(r->core, key, reason, r->peer->key, err);
     }
+    if (status == GK_OK && was && !fences) {
+        tell_unfenced(r->core, key, reason);
+    }
     return status == GK_OK && !(gk_json_set_string(r->reply, "device", key) &&
                                 gk_json_set_bool(r->reply, "fenced", fences) &&
                                 gk_json_set_bool(r->reply, "changed", was != fences))

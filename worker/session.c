@@ -387,6 +387,21 @@ static void take_error(struct worker *worker, const struct gk_json *body)
     }
 }
 
+/* An operator has lifted a fence. Whether the device works shows with its next lease. */
+static void take_unfenced(struct worker *worker, const struct gk_json *body)
+{
+    int64_t device = gk_json_get_int(body, "device", -1);
+    if (device < 0 || device >= (int64_t)worker->bench_count ||
+        strcmp(gk_json_get_string(body, "state", ""), "ok") != 0) {
+        worker_log(worker, GK_WORKER_MALFORMED, "a DEVICE_EVENT that lifts no fence of ours");
+        return;
+    }
+    worker_log(worker, GK_WORKER_DEVICE, "the fence of device %s was lifted: %s",
+               worker->benches[device].props.device, gk_json_get_string(body, "cause", "-"));
+    bench_unfence(&worker->benches[device]);
+    session_credit(worker);
+}
+
 /* Of an older session only what ends it matters; its leases come again. One that is still on its
  * way when HELLO is said is not in that HELLO, so the daemon gives it to others: it must not run.
  */
@@ -421,6 +436,9 @@ static void take_message(struct worker *worker, const struct gk_message *message
         break;
     case GK_MSG_CANCEL:
         take_cancel(worker, message->body);
+        break;
+    case GK_MSG_DEVICE_EVENT:
+        take_unfenced(worker, message->body);
         break;
     case GK_MSG_BLOB:
         bundle_blob(worker, message->body);

@@ -241,6 +241,8 @@ void pool_stop(struct worker *worker);
 /* bench.c */
 /* Starts the executor of a fenced device: that it opens it lifts the fence. */
 void bench_test(struct bench *bench);
+/* An operator lifted the fence: the device is tried again, and fenced again if it does not open. */
+void bench_unfence(struct bench *bench);
 void bench_advance(struct bench *bench);
 void benches_stop(struct worker *worker);
 /* An operator has let the config off. */

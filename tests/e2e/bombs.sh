@@ -3,6 +3,23 @@
 # lives, and the next kernel compiles.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 "$BIN/gktune" doctor 2>/dev/null | grep -q '^ok *nvrtc' || exit 77
+# Without a sandbox nothing of strangers is compiled, unless it is allowed by name; doctor says so before.
+GKTUNE_BWRAP='' "$BIN/gktune" doctor >"$TMP/out" 2>/dev/null
+grep -q '^warn *bwrap .*a worker over tcp compiles nothing unless it has --allow-unsandboxed' "$TMP/out" || bad "doctor without a sandbox: $(grep bwrap "$TMP/out")"
+"$BIN/gktune" keys new farm --roles work --out "$TMP/farm.key" >"$TMP/out" 2>&1 || bad "no key: $(cat "$TMP/out")"
+naked() { GKTUNE_BWRAP='' timeout -k 5 60 "$BIN/gktune-worker" --device emu:sm_80 --spool "$TMP/naked" "$@" >"$TMP/out" 2>"$TMP/err"; }
+naked --connect tcp://127.0.0.1:9 --key "$TMP/farm.key" && bad "a worker without a sandbox serves over tcp"
+grep -q 'no sandbox: bubblewrap (bwrap) was not found.*--allow-unsandboxed' "$TMP/err" || bad "why it does not: $(cat "$TMP/err")"
+goes_on() { grep -q event=sandbox "$TMP/err" && grep -q event=connecting "$TMP/err"; }
+for words in "--connect tcp://127.0.0.1:9 --key $TMP/farm.key --allow-unsandboxed" "--connect ipc://$TMP/none"; do
+  # shellcheck disable=SC2086
+  GKTUNE_BWRAP='' "$BIN/gktune-worker" --device emu:sm_80 --spool "$TMP/naked" $words >"$TMP/out" 2>"$TMP/err" &
+  worker=$!
+  children+=("$worker")
+  eventually 60 goes_on || bad "a worker that may go without a sandbox ($words): $(cat "$TMP/err")"
+  kill -9 "$worker"
+  wait "$worker" 2>/dev/null
+done
 printf '{"op":"scale","shapes":[{"N":1024}]}' >"$TMP/shapes.json"
 rows=0
 # Doubled tokens (memory), a tree of template instances (time), messages (log), a file of the host.
