@@ -55,6 +55,18 @@ says_no 'Submit it anew' retry 2
 printed jobs jobs
 printed resume resume 1
 printed retry retry 1
+# What somebody writes moves no cursor, and forges no line of a table or of the log (messages have several lines).
+evil=$'x\e[31mred\nts=0 level=error event=forged\r\x9b2J'
+g pause 1 --reason "$evil"
+g audit
+grep -qF 'x\x1b[31mred\x0ats=0' "$TMP/out" || bad "the table leaves the reason out: $(cat -v "$TMP/out")"
+"$BIN/gktune" workers fence "$evil" --reason "$evil" >>"$TMP/out" 2>&1 && bad "a device of that name"
+"$BIN/gktune" show "$evil" >>"$TMP/out" 2>&1 && bad "a job of that name"
+cat "$TMP/gktuned.log" >>"$TMP/out"
+LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$TMP/out" && bad "control bytes: $(cat -v "$TMP/out")"
+g audit
+grep -q '^ts=0' "$TMP/out" "$TMP/gktuned.log" && bad "a line is forged: $(cat -v "$TMP/out")"
+g resume 1
 # A device that is fenced before it ever works; then by nobody any more.
 "$BIN/gktune-worker" --connect "ipc://$GKTUNE_STATE/gktuned.sock" --device mock --spool "$TMP/spool" \
   >"$TMP/worker.out" 2>"$TMP/worker.log" &
