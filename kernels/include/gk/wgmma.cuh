@@ -25,9 +25,9 @@
 //              start address.
 //            - K-major, not swizzled: 8 rows of one chunk are packed (128 bytes); `leading` is the
 //              distance to the next chunk along K, `stride` to the next 8 rows.
-//            - MN-major (rows of k, M or N runs along them; 16-bit types only), swizzled: a row is S
-//              bytes of M or N, 8 steps of k are packed at S bytes each; `leading` is the distance
-//              to the next S bytes of M or N, `stride` to the next 8 steps of k.
+//            - MN-major (rows of k, M or N runs along them; 16-bit types only), swizzled: a row
+//              is S bytes of M or N, 8 steps of k are packed at S bytes each; `leading` is the
+//              distance to the next S bytes of M or N, `stride` to the next 8 steps of k.
 //            - MN-major, not swizzled: 8 steps of k of one chunk are packed; `leading` is the
 //              distance to the next 8 steps of k, `stride` to the next chunk of M or N.
 //            Tiles begin where TMA wants them: at a multiple of 8 S bytes.
