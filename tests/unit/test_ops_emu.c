@@ -22,8 +22,8 @@
 #include "tests/unit/op_trial.h"
 #include "worker/generate.h"
 
-/* Problems, and ops, are taken one in so many: all of an op's take seconds, and the sanitizers, which
- * look at the interpreter and not at kernels, make it slow. */
+/* Problems, and ops, are taken one in so many: all of an op's take seconds, and the sanitizers,
+ * which look at the interpreter and not at kernels, make it slow. */
 #ifdef __SANITIZE_ADDRESS__
 #define STEP    24
 #define STEP_OP 4
