@@ -29,7 +29,7 @@
 #define STEP_OP 4
 #else
 #define STEP    6
-#define STEP_OP 1
+#define STEP_OP 2
 #endif
 
 static struct op_trial_rig rig;
