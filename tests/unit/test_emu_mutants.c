@@ -34,8 +34,8 @@
 #define FIELDS      5u
 #define SOURCE_MAX  (128u << 10)
 
-/* Mutants of a template that a sample takes: some forty seconds on one core in all. Sanitizers cost ten
- * times as much. */
+/* Mutants of a template that a sample takes: some forty seconds on one core in all. Sanitizers cost
+ * ten times as much. */
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE  8u
 #define CAN_ALL false
