@@ -95,6 +95,8 @@ void export_dispatch_code(const struct export_set *set, struct gk_buf *out);
 enum gk_status export_expr(const struct gk_op *op, const struct gk_template *t,
                            const struct gk_expr *expr, const struct gk_scope *scope,
                            struct gk_buf *out, struct gk_err *err);
+/* Whether C can have the derived name of the op in this slot. */
+bool export_has(const struct gk_op *op, uint32_t slot);
 /* A name that is no word of C or C++. */
 void export_name(const char *name, struct gk_buf *out);
 /* "BF16" of "bf16": upper case, anything else '_'. */

@@ -268,10 +268,48 @@ static void problem_struct(const struct gk_op *op, struct gk_buf *out)
     gk_buf_puts(out, "};\n");
 }
 
+static void member(const struct gk_field *field, const char *name, struct gk_buf *out)
+{
+    gk_buf_puts(out, "p->");
+    export_name(field->name, out);
+    gk_buf_printf(out, ".%s = ", name);
+}
+
+/* A list whose default is one value, so many times. */
+static enum gk_status assign_list(const struct gk_op *op, const struct gk_field *field,
+                                  struct gk_buf *out, struct gk_err *err)
+{
+    gk_buf_puts(out, "    ");
+    member(field, "count", out);
+    enum gk_status status = GK_OK;
+    if (field->count_expr) {
+        status = export_expr(op, NULL, field->count_expr, op->fields.scope, out, err);
+    } else {
+        gk_buf_puts(out, "1");
+    }
+    gk_buf_puts(out, ";\n    ");
+    member(field, "min", out);
+    member(field, "max", out);
+    if (status == GK_OK) {
+        status = export_expr(op, NULL, field->default_expr, op->fields.scope, out, err);
+    }
+    gk_buf_puts(out, ";\n    ");
+    member(field, "sum", out);
+    gk_buf_puts(out, "p->");
+    export_name(field->name, out);
+    gk_buf_puts(out, ".min * p->");
+    export_name(field->name, out);
+    gk_buf_puts(out, ".count;\n");
+    return status;
+}
+
 /* Assigns the default of a field: an expression over the fields before it. */
 static enum gk_status assign_default(const struct gk_op *op, const struct gk_field *field,
                                      struct gk_buf *out, struct gk_err *err)
 {
+    if (field->type == GK_FIELD_INTS) {
+        return assign_list(op, field, out, err);
+    }
     gk_buf_puts(out, "    p->");
     export_name(field->name, out);
     gk_buf_puts(out, " = (");
@@ -285,7 +323,9 @@ static enum gk_status assign_default(const struct gk_op *op, const struct gk_fie
 static bool depends_on_fields(const struct gk_op *op, const struct gk_field *field)
 {
     for (uint32_t i = 0; field->default_expr && i < op->fields.field_count; i++) {
-        if (gk_expr_uses(field->default_expr, op->fields.fields[i].slot)) {
+        uint32_t slot = op->fields.fields[i].slot;
+        if (gk_expr_uses(field->default_expr, slot) ||
+            (field->count_expr && gk_expr_uses(field->count_expr, slot))) {
             return true;
         }
     }
@@ -358,7 +398,7 @@ static enum gk_status derived_function(const struct gk_op *op, struct gk_buf *ou
     gk_buf_printf(out, "struct gk_%s_derived {\n", name);
     for (uint32_t i = 0; i < op->fields.rule_count; i++) {
         const struct gk_rule *rule = &op->fields.rules[i];
-        if (!rule->is_constraint) {
+        if (!rule->is_constraint && export_has(op, rule->slot)) {
             gk_buf_printf(out, "    %s ",
                           gk_expr_type(rule->expr) == GK_VALUE_REAL ? "double" : "int64_t");
             export_name(rule->name, out);
@@ -381,7 +421,7 @@ static enum gk_status derived_function(const struct gk_op *op, struct gk_buf *ou
             gk_buf_puts(out, "    if ((");
             status = export_expr(op, NULL, rule->expr, op->fields.scope, out, err);
             gk_buf_printf(out, ") == 0) {\n        return 0; /* %s */\n    }\n", rule->name);
-        } else {
+        } else if (export_has(op, rule->slot)) {
             gk_buf_puts(out, "    o->");
             export_name(rule->name, out);
             gk_buf_puts(out, " = ");

@@ -70,6 +70,7 @@ struct names {
     const struct gk_op *op;
     const struct gk_template *t;
     struct gk_buf text;
+    const char *left_out; /* a name that C cannot have; NULL: none was met */
 };
 
 static const struct gk_field *field_of(const struct gk_op *op, const char *name)
@@ -110,6 +111,10 @@ static const char *symbol_text(void *context, const struct gk_symbol *symbol)
     } else if (strncmp(symbol->name, "k.", 2) == 0) {
         gk_buf_printf(out, "k->%s", symbol->name + 2);
     } else if (of_op) {
+        if (!export_has(names->op, of_op->slot)) {
+            names->left_out = symbol->name;
+            return NULL;
+        }
         gk_buf_puts(out, "o->");
         export_name(symbol->name, out);
     } else {
@@ -130,6 +135,29 @@ enum gk_status export_expr(const struct gk_op *op, const struct gk_template *t,
     struct names names = {.op = op, .t = t};
     const struct gk_expr_c c = {symbol_text, &names};
     enum gk_status status = gk_expr_render_c(expr, scope, &c, out, err);
+    if (names.left_out) {
+        status = gk_fail(err, GK_UNSUPPORTED,
+                         "%s is made of single values of a list, which an engine's C has not: what "
+                         "is exported may not depend on it",
+                         names.left_out);
+    }
     gk_buf_fini(&names.text);
     return status;
+}
+
+/* Sums over a list's single values serve flops and priors, which are not exported. Rules depend on
+ * those before them alone, so this ends. */
+bool export_has(const struct gk_op *op, uint32_t slot)
+{
+    for (uint32_t i = 0; i < op->fields.rule_count; i++) {
+        const struct gk_rule *rule = &op->fields.rules[i];
+        if (!rule->is_constraint && rule->slot == slot) {
+            struct gk_buf text = {0};
+            enum gk_status status =
+                export_expr(op, NULL, rule->expr, op->fields.scope, &text, NULL);
+            gk_buf_fini(&text);
+            return status != GK_UNSUPPORTED;
+        }
+    }
+    return true;
 }
