@@ -19,21 +19,6 @@ constexpr double kSubnormal = 0x1p-14;
 constexpr double kSubnormal = 0.0;
 #endif
 
-// The natural logarithm of x > 0: x = 2^n m, 2 atanh((m - 1) / (m + 1)) for 1 <= m < 2.
-FUNCTION double logarithm(double x)
-{
-    const i64 bits = __double_as_longlong(x);
-    const double n = (double)((int)((u32)(bits >> 52) & 0x7ff) - 1023);
-    const double m = __longlong_as_double((bits & 0xfffffffffffffLL) | 0x3ff0000000000000LL);
-    const double z = (m - 1.0) / (m + 1.0);
-    double power = z, sum = 0.0;
-    for (int i = 1; i < 70; i += 2) {
-        sum += power / i;
-        power *= z * z;
-    }
-    return n * 0.693147180559945309417 + 2.0 * sum;
-}
-
 // Column c of a head's row, turned by the row `angles` of the table and rounded as a kernel in
 // front would leave it.
 FUNCTION double column(const Element *x, const float *angles, i64 c, i64 rotary_dim)

@@ -6,21 +6,6 @@
 
 constexpr int kThreads = 256;
 
-// The natural logarithm of x >= 1: x = 2^n m, 2 atanh((m - 1) / (m + 1)) for 1 <= m < 2.
-FUNCTION double logarithm(double x)
-{
-    const i64 bits = __double_as_longlong(x);
-    const double n = (double)((int)((u32)(bits >> 52) & 0x7ff) - 1023);
-    const double m = __longlong_as_double((bits & 0xfffffffffffffLL) | 0x3ff0000000000000LL);
-    const double z = (m - 1.0) / (m + 1.0);
-    double power = z, sum = 0.0;
-    for (int i = 1; i < 70; i += 2) {
-        sum += power / i;
-        power *= z * z;
-    }
-    return n * 0.693147180559945309417 + 2.0 * sum;
-}
-
 extern "C" __global__ void
 gk_cross_entropy_reference(const Element *logits, const Element *in_place, const i64 *labels,
                            double *loss, double *lse_out, double *gradient, i64 cols, i64 ld,

@@ -24,21 +24,6 @@ FUNCTION void bring(Piece piece, const Element *matrix, i64 first, i64 rows, i64
     }
 }
 
-// The natural logarithm of x >= 1: x = 2^n m, 2 atanh((m - 1) / (m + 1)) for 1 <= m < 2.
-FUNCTION double logarithm(double x)
-{
-    const i64 bits = __double_as_longlong(x);
-    const double n = (double)((int)((u32)(bits >> 52) & 0x7ff) - 1023);
-    const double m = __longlong_as_double((bits & 0xfffffffffffffLL) | 0x3ff0000000000000LL);
-    const double z = (m - 1.0) / (m + 1.0);
-    double power = z, sum = 0.0;
-    for (int i = 1; i < 70; i += 2) {
-        sum += power / i;
-        power *= z * z;
-    }
-    return n * 0.693147180559945309417 + 2.0 * sum;
-}
-
 // What a set of columns of one row comes to. Sums of exponentials are below `most`.
 struct Columns {
     double most, sum, weighted; // weighted: exponentials times the sizes of their logits

@@ -104,6 +104,21 @@ FUNCTION double exponential(double x)
     return sum * __longlong_as_double((i64)(n + 1023.0) << 52);
 }
 
+// The natural logarithm of a normal x > 0: x = 2^n m, 2 atanh((m - 1) / (m + 1)) for 1 <= m < 2.
+FUNCTION double logarithm(double x)
+{
+    const i64 bits = __double_as_longlong(x);
+    const double n = (double)((int)((u32)(bits >> 52) & 0x7ff) - 1023);
+    const double m = __longlong_as_double((bits & 0xfffffffffffffLL) | 0x3ff0000000000000LL);
+    const double z = (m - 1.0) / (m + 1.0);
+    double power = z, sum = 0.0;
+    for (int i = 1; i < 70; i += 2) {
+        sum += power / i;
+        power *= z * z;
+    }
+    return n * 0.693147180559945309417 + 2.0 * sum;
+}
+
 // P(Z <= x) of a standard normal. Near 0 a series of positive terms, 1/2 + density(x) (x + x^3/3 +
 // x^5/15 + ...); far out the continued fraction of the tail, so that small tails keep all digits.
 FUNCTION double normal_below(double x)
