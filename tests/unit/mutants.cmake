@@ -4,7 +4,7 @@ gk_test(test_emu_mutants SOURCES template_cases.c template_rig.c wgmma_rig.c ptx
   LIBS gk_emu gk_core gk_dep_cuda m LABEL emu TIMEOUT 1200)
 gk_test(test_emu_twins SOURCES twin.c emu_for_tests.c nvrtc_for_tests.c LIBS gk_emu gk_core gk_dep_cuda m
   LABEL emu TIMEOUT 1200)
-gk_test(test_emu_broken SOURCES template_cases.c template_rig.c wgmma_rig.c emu_for_tests.c nvrtc_for_tests.c
+gk_test(test_emu_broken SOURCES mistake_list.c template_cases.c template_rig.c wgmma_rig.c emu_for_tests.c nvrtc_for_tests.c
   LIBS gk_emu gk_core gk_dep_cuda m LABEL emu TIMEOUT 1200)
 gk_test(test_emu_seeds SOURCES template_cases.c template_rig.c wgmma_rig.c emu_for_tests.c nvrtc_for_tests.c
   LIBS gk_emu gk_core gk_dep_cuda m LABEL emu TIMEOUT 1800)

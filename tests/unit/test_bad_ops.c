@@ -21,14 +21,13 @@
 #include "core/json.h"
 #include "search/space.h"
 #include "tests/support/check.h"
+#include "tests/unit/mistake_list.h"
 #include "tests/unit/op_trial.h"
 
 #define KERNELS      GK_SOURCE_DIR "/kernels"
 #define LIST         GK_SOURCE_DIR "/tests/data/bad_kernels/ops.txt"
-#define LIST_MAX     (128u << 10)
 #define SOURCE_MAX   (128u << 10)
 #define MISTAKES_MAX 200u
-#define TEXT_SIZE    1200u
 /* One in so many. The sanitizers look at the interpreter, which meets nothing new in each. */
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE 36u
@@ -37,13 +36,10 @@
 #endif
 
 struct mistake {
-    char name[120];
+    struct mistake_change change;
     char op[40];
     char problem[200]; /* canonical text without the op's name */
     char config[160]; /* "PIECES=0,GROUP=128": the first legal config with these; "": the default */
-    char file[80];    /* "softmax/softmax_rows.cuh", "gk/rows.cuh" */
-    char wants[120];  /* "race|wrong_result at reference" */
-    char old[TEXT_SIZE], new[TEXT_SIZE];
 };
 
 static struct mistake mistakes[MISTAKES_MAX];
@@ -52,80 +48,28 @@ static struct op_trial_rig rig;
 
 /* ------------------------------------------------------------------ the list */
 
-static void add_line(char *to, const char *line)
+static struct mistake_change *next(void)
 {
-    size_t used = strlen(to);
-    (void)snprintf(to + used, TEXT_SIZE - used, "%s%s", used ? "\n" : "", line);
+    assert_true(mistake_count < MISTAKES_MAX);
+    return &mistakes[mistake_count++].change;
 }
 
-static void read_field(struct mistake *mistake, const char *line)
+static bool read_field(const char *key, const char *value)
 {
-    const struct {
-        const char *key;
-        char *to;
-        size_t size;
-    } FIELDS[] = {{"op:", mistake->op, sizeof mistake->op},
-                  {"problem:", mistake->problem, sizeof mistake->problem},
-                  {"config:", mistake->config, sizeof mistake->config},
-                  {"file:", mistake->file, sizeof mistake->file},
-                  {"wants:", mistake->wants, sizeof mistake->wants}};
-    const char *value = strchr(line, ':');
-    value = value && value[1] == ' ' ? value + 2 : value ? value + 1 : "";
-    for (size_t i = 0; i < GK_ARRAY_COUNT(FIELDS); i++) {
-        if (strncmp(line, FIELDS[i].key, strlen(FIELDS[i].key)) == 0) {
-            (void)snprintf(FIELDS[i].to, FIELDS[i].size, "%s", value);
-            return;
-        }
-    }
-    if (strncmp(line, "old:", 4) == 0) {
-        add_line(mistake->old, value);
-    } else if (strncmp(line, "new:", 4) == 0) {
-        add_line(mistake->new, value);
+    struct mistake *mistake = &mistakes[mistake_count - 1];
+    if (strcmp(key, "op") == 0) {
+        mistake_take(mistake->op, sizeof mistake->op, value);
+    } else if (strcmp(key, "problem") == 0) {
+        mistake_take(mistake->problem, sizeof mistake->problem, value);
+    } else if (strcmp(key, "config") == 0) {
+        mistake_take(mistake->config, sizeof mistake->config, value);
     } else {
-        fail_msg("%s: '%s' is no field", LIST, line);
+        return false;
     }
-}
-
-static void load_list(void)
-{
-    struct gk_err err = {0};
-    char *text = NULL;
-    size_t size = 0;
-    assert_ok(gk_file_load(LIST, LIST_MAX, &text, &size, &err), err);
-    for (char *line = text; line;) {
-        char *end = strchr(line, '\n');
-        if (end) {
-            *end = 0;
-        }
-        if (strncmp(line, "name: ", 6) == 0) {
-            assert_true(mistake_count < MISTAKES_MAX);
-            (void)snprintf(mistakes[mistake_count].name, sizeof mistakes[0].name, "%s", line + 6);
-            mistake_count++;
-        } else if (*line && *line != '#' && mistake_count) {
-            read_field(&mistakes[mistake_count - 1], line);
-        }
-        line = end ? end + 1 : NULL;
-    }
-    free(text);
+    return true;
 }
 
 /* ------------------------------------------------------------------ a folder with the mistake */
-
-/* `text` with the mistake in it; the old text must be there exactly once. */
-static char *changed(const struct mistake *mistake, const char *text)
-{
-    const char *at = strstr(text, mistake->old);
-    char *out = calloc(1, strlen(text) + TEXT_SIZE);
-    assert_non_null(out);
-    if (!mistake->old[0] || !at || strstr(at + 1, mistake->old)) {
-        fail_msg("%s: the old text is %s in %s", mistake->name, at ? "not alone" : "not",
-                 mistake->file);
-    } else {
-        (void)snprintf(out, strlen(text) + TEXT_SIZE, "%.*s%s%s", (int)(at - text), text,
-                       mistake->new, at + strlen(mistake->old));
-    }
-    return out;
-}
 
 static bool copy_file(const char *from, const char *to, const struct mistake *mistake, bool hit)
 {
@@ -133,7 +77,7 @@ static bool copy_file(const char *from, const char *to, const struct mistake *mi
     char *text = NULL;
     size_t size = 0;
     assert_ok(gk_file_load(from, SOURCE_MAX, &text, &size, &err), err);
-    char *out = hit ? changed(mistake, text) : text;
+    char *out = hit ? mistake_apply(&mistake->change, text) : text;
     FILE *file = fopen(to, "wb");
     assert_non_null(file);
     assert_true(fputs(out, file) >= 0);
@@ -164,7 +108,7 @@ static uint32_t copy_folder(const char *root, const char *from, const char *as,
         (void)snprintf(path, sizeof path, "%s/%s", source, entry->d_name);
         (void)snprintf(to, sizeof to, "%s/%s", target, entry->d_name);
         (void)snprintf(name, sizeof name, "%.32s/%.250s", as, entry->d_name);
-        hits += copy_file(path, to, mistake, strcmp(name, mistake->file) == 0);
+        hits += copy_file(path, to, mistake, strcmp(name, mistake->change.file) == 0);
     }
     (void)closedir(dir);
     return hits;
@@ -179,7 +123,8 @@ static void make_folder(const struct mistake *mistake, char *root)
     uint32_t hits = copy_folder(root, mistake->op, mistake->op, mistake) +
                     copy_folder(root, "include/gk", "gk", mistake);
     if (hits != 1) {
-        fail_msg("%s: %s is %s", mistake->name, mistake->file, hits ? "there twice" : "not there");
+        fail_msg("%s: %s is %s", mistake->change.name, mistake->change.file,
+                 hits ? "there twice" : "not there");
     }
 }
 
@@ -243,7 +188,7 @@ static void find_config(const struct mistake *mistake, const struct gk_op *op,
     }
     gk_space_destroy(space);
     if (!found) {
-        fail_msg("%s: no legal config has %s", mistake->name, mistake->config);
+        fail_msg("%s: no legal config has %s", mistake->change.name, mistake->config);
     }
 }
 
@@ -293,16 +238,17 @@ static void broken(void **state)
     char root[] = "/tmp/gktune-bad-ops-XXXXXX", ending[80], message[600];
     run(mistake, KERNELS, ending, sizeof ending, message, sizeof message);
     if (strcmp(ending, "none") != 0) {
-        fail_msg("%s: the unchanged sources end as %s: %s", mistake->name, ending, message);
+        fail_msg("%s: the unchanged sources end as %s: %s", mistake->change.name, ending, message);
     }
     make_folder(mistake, root);
     run(mistake, root, ending, sizeof ending, message, sizeof message);
     remove_folder(root);
-    if (!listed(mistake->wants, ending)) {
-        fail_msg("%s: ends as %s, wants %s: %s", mistake->name, ending, mistake->wants, message);
+    if (!listed(mistake->change.wants, ending)) {
+        fail_msg("%s: ends as %s, wants %s: %s", mistake->change.name, ending,
+                 mistake->change.wants, message);
     }
     if (getenv("GK_TWINS_SHOW")) {
-        (void)printf("%s: %s: %s\n", mistake->name, ending, message);
+        (void)printf("%s: %s: %s\n", mistake->change.name, ending, message);
     }
 }
 
@@ -326,11 +272,13 @@ int main(int argc, char **argv)
     uint32_t chosen = 0, seed = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
     uint32_t every = getenv("GKTUNE_TEST_ALL") ? 1 : SAMPLE;
     int failed;
-    load_list();
+    mistake_list_read(LIST, next, read_field);
     for (uint32_t i = 0; i < mistake_count; i++) {
-        if (argc == 1 ? (i + seed) % every == 0 : strstr(mistakes[i].name, argv[1]) != NULL) {
-            tests[chosen++] = (struct CMUnitTest){
-                .name = mistakes[i].name, .test_func = broken, .initial_state = &mistakes[i]};
+        if (argc == 1 ? (i + seed) % every == 0
+                      : strstr(mistakes[i].change.name, argv[1]) != NULL) {
+            tests[chosen++] = (struct CMUnitTest){.name = mistakes[i].change.name,
+                                                  .test_func = broken,
+                                                  .initial_state = &mistakes[i]};
         }
     }
     failed = _cmocka_run_group_tests("broken ops", tests, chosen, set_up, tear_down);

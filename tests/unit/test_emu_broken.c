@@ -20,14 +20,13 @@
 
 #include "core/json.h"
 #include "tests/support/check.h"
+#include "tests/unit/mistake_list.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "tests/unit/template_cases.h"
 
 #define LIST         GK_SOURCE_DIR "/tests/data/bad_kernels/templates.txt"
-#define LIST_MAX     (128u << 10)
 #define SOURCE_MAX   (128u << 10)
 #define MISTAKES_MAX 100u
-#define TEXT_SIZE    1200u
 #define WORK_LIMIT   3000000u
 #ifdef __SANITIZE_ADDRESS__ /* costs twice as much, and finds what a few find */
 #define EVERY 4u
@@ -36,12 +35,9 @@
 #endif
 
 struct mistake {
-    char name[120];
+    struct mistake_change change;
     char template_[40];
     uint32_t number; /* of the template's cases */
-    char file[60];   /* "gemm/gemm_mma.cuh", "gk/wgmma.cuh" */
-    char wants[80];
-    char old[TEXT_SIZE], new[TEXT_SIZE];
 };
 
 static struct mistake mistakes[MISTAKES_MAX];
@@ -49,59 +45,25 @@ static uint32_t mistake_count;
 
 /* ------------------------------------------------------------------ the list */
 
-static void add_line(char *to, const char *line)
+static struct mistake_change *next(void)
 {
-    size_t used = strlen(to);
-
-    (void)snprintf(to + used, TEXT_SIZE - used, "%s%s", used ? "\n" : "", line);
+    assert_true(mistake_count < MISTAKES_MAX);
+    return &mistakes[mistake_count++].change;
 }
 
-static void read_field(struct mistake *mistake, const char *line)
+/* "case: gemm_mma 2" */
+static bool read_field(const char *key, const char *value)
 {
-    const char *value = strchr(line, ':');
+    struct mistake *mistake = &mistakes[mistake_count - 1];
+    size_t size = strcspn(value, " ");
 
-    value = value && value[1] == ' ' ? value + 2 : value ? value + 1 : "";
-    if (strncmp(line, "case:", 5) == 0) {
-        size_t size = strcspn(value, " ");
-
-        (void)snprintf(mistake->template_, sizeof(mistake->template_), "%.*s", (int)size, value);
-        mistake->number = (uint32_t)strtoul(value + size, NULL, 10);
-    } else if (strncmp(line, "file:", 5) == 0) {
-        (void)snprintf(mistake->file, sizeof(mistake->file), "%s", value);
-    } else if (strncmp(line, "wants:", 6) == 0) {
-        (void)snprintf(mistake->wants, sizeof(mistake->wants), "%s", value);
-    } else if (strncmp(line, "old:", 4) == 0) {
-        add_line(mistake->old, value);
-    } else if (strncmp(line, "new:", 4) == 0) {
-        add_line(mistake->new, value);
-    } else {
-        fail_msg("%s: '%s' is no field", LIST, line);
+    if (strcmp(key, "case") != 0) {
+        return false;
     }
-}
-
-static void load_list(void)
-{
-    struct gk_err err = {0};
-    char *text = NULL;
-    size_t size = 0;
-
-    assert_ok(gk_file_load(LIST, LIST_MAX, &text, &size, &err), err);
-    for (char *line = text; line;) {
-        char *end = strchr(line, '\n');
-
-        if (end) {
-            *end = 0;
-        }
-        if (strncmp(line, "name: ", 6) == 0) {
-            assert_true(mistake_count < MISTAKES_MAX);
-            (void)snprintf(mistakes[mistake_count].name, sizeof(mistakes[0].name), "%s", line + 6);
-            mistake_count++;
-        } else if (*line && *line != '#' && mistake_count) {
-            read_field(&mistakes[mistake_count - 1], line);
-        }
-        line = end ? end + 1 : NULL;
-    }
-    free(text);
+    assert_true(size < sizeof(mistake->template_));
+    (void)snprintf(mistake->template_, sizeof(mistake->template_), "%.*s", (int)size, value);
+    mistake->number = (uint32_t)strtoul(value + size, NULL, 10);
+    return true;
 }
 
 static const struct template_case *case_of(const struct mistake *mistake)
@@ -114,7 +76,7 @@ static const struct template_case *case_of(const struct mistake *mistake)
             return template_case_at(i);
         }
     }
-    fail_msg("%s: no case %u of '%s'", mistake->name, mistake->number, mistake->template_);
+    fail_msg("%s: no case %u of '%s'", mistake->change.name, mistake->number, mistake->template_);
     return NULL;
 }
 
@@ -145,27 +107,20 @@ static void remove_file(const char *folder, const char *file)
     (void)rmdir(folder);
 }
 
-/* The source with `old` replaced, of which there must be exactly one. */
+/* The changed source, in a folder that is looked at first. */
 static void make_overlay(const struct mistake *mistake, const char *folder)
 {
     struct gk_err err = {0};
-    char path[600], *text = NULL, *changed, *at;
+    char path[600], *text = NULL;
     size_t size = 0;
 
     (void)snprintf(path, sizeof(path), "%s/kernels/%s%s", GK_SOURCE_DIR,
-                   strncmp(mistake->file, "gk/", 3) == 0 ? "include/" : "", mistake->file);
+                   strncmp(mistake->change.file, "gk/", 3) == 0 ? "include/" : "",
+                   mistake->change.file);
     assert_ok(gk_file_load(path, SOURCE_MAX, &text, &size, &err), err);
-    at = strstr(text, mistake->old);
-    if (!at || strstr(at + 1, mistake->old)) {
-        fail_msg("%s: the old text is %s in %s", mistake->name, at ? "not alone" : "not", path);
-    } else {
-        changed = calloc(1, size + TEXT_SIZE);
-        assert_non_null(changed);
-        (void)snprintf(changed, size + TEXT_SIZE, "%.*s%s%s", (int)(at - text), text, mistake->new,
-                       at + strlen(mistake->old));
-        write_file(folder, mistake->file, changed);
-        free(changed);
-    }
+    char *changed = mistake_apply(&mistake->change, text);
+    write_file(folder, mistake->change.file, changed);
+    free(changed);
     free(text);
 }
 
@@ -198,19 +153,19 @@ static void judge(const struct mistake *mistake, const struct template_case *one
             template_run(one, shape, texts, SCHEDULES[s], 1, WORK_LIMIT, &end);
             assert_true(end.loaded);
             name = end.fault != GK_EMU_FAULT_NONE ? gk_emu_fault_name(end.fault) : "WRONG";
-            if (!end.right && !listed(mistake->wants, name)) {
-                fail_msg("%s: schedule %zu ends as %s, wants %s: %s", mistake->name, s, name,
-                         mistake->wants, end.why);
+            if (!end.right && !listed(mistake->change.wants, name)) {
+                fail_msg("%s: schedule %zu ends as %s, wants %s: %s", mistake->change.name, s, name,
+                         mistake->change.wants, end.why);
             }
             caught += !end.right;
             if (getenv("GK_TWINS_SHOW")) {
-                (void)printf("%s, schedule %zu: %s %s\n", mistake->name, s,
+                (void)printf("%s, schedule %zu: %s %s\n", mistake->change.name, s,
                              end.right ? "right" : name, end.why);
             }
         }
     }
     if (!caught) {
-        fail_msg("%s: nobody notices, wants %s", mistake->name, mistake->wants);
+        fail_msg("%s: nobody notices, wants %s", mistake->change.name, mistake->change.wants);
     }
 }
 
@@ -228,7 +183,7 @@ static void broken(void **state)
     for (uint32_t launch = 0; launch < template_launches(one); launch++) {
         texts[launch] = template_compile(one, launch, folder);
     }
-    remove_file(folder, mistake->file);
+    remove_file(folder, mistake->change.file);
     judge(mistake, one, texts);
     free(texts[0]);
     free(texts[1]);
@@ -241,11 +196,13 @@ int main(int argc, char **argv)
     uint32_t chosen = 0, seed = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
     int failed;
 
-    load_list();
+    mistake_list_read(LIST, next, read_field);
     for (uint32_t i = 0; i < mistake_count; i++) {
-        if (argc == 1 ? (i + seed) % EVERY == 0 : strstr(mistakes[i].name, argv[1]) != NULL) {
-            tests[chosen++] = (struct CMUnitTest){
-                .name = mistakes[i].name, .test_func = broken, .initial_state = &mistakes[i]};
+        if (argc == 1 ? (i + seed) % EVERY == 0
+                      : strstr(mistakes[i].change.name, argv[1]) != NULL) {
+            tests[chosen++] = (struct CMUnitTest){.name = mistakes[i].change.name,
+                                                  .test_func = broken,
+                                                  .initial_state = &mistakes[i]};
         }
     }
     failed = _cmocka_run_group_tests("broken templates", tests, chosen, NULL, NULL);

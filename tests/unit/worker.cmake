@@ -8,7 +8,7 @@ gk_test(test_ops_emu SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEO
 gk_test(test_decode_ops SOURCES op_trial.c LIBS gk_worker gk_search m LABEL emu)
 gk_test(test_op_references SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 300)
 gk_test(test_attention SOURCES op_trial.c LIBS gk_worker gk_search m LABEL emu TIMEOUT 300)
-gk_test(test_bad_ops SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 900)
+gk_test(test_bad_ops SOURCES mistake_list.c op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 900)
 gk_test(test_sandbox LIBS gk_worker)
 gk_test(test_supervisor SOURCES fake_daemon.c LIBS gk_worker TIMEOUT 300)
 add_dependencies(test_sandbox gktune-worker)
