@@ -1,7 +1,7 @@
 /*
  * Mistakes as changes of text, of tests/data/bad_kernels: "name: .." begins one, "key: value" lines
- * belong to it, lines of `old:` and of `new:` are each one text together; '#' begins a comment. What
- * does not fit fails the test: a mistake that was cut would be another one.
+ * belong to it, lines of `old:` and of `new:` are each one text together; '#' begins a comment.
+ * What does not fit fails the test: a mistake that was cut would be another one.
  */
 #ifndef GK_TESTS_UNIT_MISTAKE_LIST_H
 #define GK_TESTS_UNIT_MISTAKE_LIST_H
