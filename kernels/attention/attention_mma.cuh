@@ -34,7 +34,7 @@
 //
 // Parameters (attention_mma.kernel.json has their values and rules): BM rows and BN keys of a tile,
 // WARPS, STAGES, QUERIES in shared memory or held in registers, LOAD how caches treat K and V,
-// PACK, RESCALE. HEADS (`group`) is a run-time argument.
+// STORE how they treat O, PACK, RESCALE. HEADS (`group`) is a run-time argument.
 
 #include <gk/row_tile.cuh>
 
@@ -46,6 +46,7 @@ struct Config {
     static constexpr u32 kWarps = GK_WARPS, kStages = GK_STAGES;
     static constexpr u32 kDim = GK_HEAD_DIM, kDimV = GK_HEAD_DIM_V;
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
+    static constexpr StoreUse kStore = static_cast<StoreUse>(GK_STORE);
     static constexpr bool kQueriesHeld = GK_QUERIES == GK_QUERIES_REGISTERS;
     static constexpr bool kPack = GK_PACK;
     static constexpr bool kRescaleAlways = GK_RESCALE == GK_RESCALE_ALWAYS;
@@ -697,7 +698,8 @@ struct Outputs {
                 Config::Element *to =
                     o + work.offset_of(at, problem.q_heads, problem.o_ld, Config::kDimV) +
                     chunk * Tile::kChunkElements;
-                ptx::st_global_v4(to, ptx::ld_shared_v4(tile + Tile::offset(r, chunk)));
+                const uint4 words = ptx::ld_shared_v4(tile + Tile::offset(r, chunk));
+                ptx::store<Config::kStore>(to, {words.x, words.y, words.z, words.w});
             }
         }
     }

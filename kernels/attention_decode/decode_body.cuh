@@ -27,9 +27,9 @@
 //
 // Parameters (decode_mma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS,
 // STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared memory
-// for every tile), LOAD (how caches treat keys and values), BLOCKS that registers are left for,
-// COMBINE (who adds the parts: the last block that comes, or a second launch). The chunk is an
-// argument.
+// for every tile), LOAD (how caches treat keys and values), REUSE (how they treat what all parts of
+// a row read: queries and angles), BLOCKS that registers are left for, COMBINE (who adds the parts:
+// the last block that comes, or a second launch). The chunk is an argument.
 
 #include <gk/hopper.cuh>
 #include <gk/key_parts.cuh>
@@ -53,6 +53,7 @@ struct Config {
     static constexpr u32 kTiles = GK_M_TILES, kRows = kTiles * kMmaM;
     static constexpr bool kQueryInRegisters = GK_QUERY == GK_QUERY_REGISTERS;
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
+    static constexpr CacheUse kReuse = static_cast<CacheUse>(GK_REUSE);
     static constexpr u32 kBlocks = GK_BLOCKS; // an SM
     static constexpr bool kLastCombines = DECODE_LAST_COMBINES;
     static constexpr bool kPrefix = DECODE_PREFIX;
@@ -157,56 +158,86 @@ template <typename T> GK_DEVICE void unpack_eight(float (&v)[kEight], const u32 
     }
 }
 
-template <typename T> GK_DEVICE void load_eight(float (&v)[kEight], const T *from)
-{
-    u32 word[4] = {0, 0, 0, 0};
-    if constexpr (sizeof(T) == 2) {
-        const uint4 words = *reinterpret_cast<const uint4 *>(from);
-        word[0] = words.x, word[1] = words.y, word[2] = words.z, word[3] = words.w;
-    } else {
-        const uint2 words = *reinterpret_cast<const uint2 *>(from);
-        word[0] = words.x, word[1] = words.y;
-    }
-    unpack_eight<T>(v, word);
-}
+// A row of queries, in global memory.
+struct QueryRow {
+    const Config::Element *row;
+    u64 policy;
 
-GK_DEVICE void load_angles(float (&v)[kEight], const float *from)
-{
+    GK_DEVICE void load(float (&v)[kEight], i32 column) const
+    {
+        u32 word[4];
+        ptx::load<Config::kReuse>(word, row + column, policy);
+        unpack_eight<Config::Element>(v, word);
+    }
+};
+
+// A row of a tile of keys, in shared memory.
+struct KeyRow {
+    const Config::Cached *row;
+
+    GK_DEVICE void load(float (&v)[kEight], i32 column) const
+    {
+        u32 word[4] = {0, 0, 0, 0};
+        if constexpr (sizeof(Config::Cached) == 2) {
+            const uint4 words = *reinterpret_cast<const uint4 *>(row + column);
+            word[0] = words.x, word[1] = words.y, word[2] = words.z, word[3] = words.w;
+        } else {
+            const uint2 words = *reinterpret_cast<const uint2 *>(row + column);
+            word[0] = words.x, word[1] = words.y;
+        }
+        unpack_eight<Config::Cached>(v, word);
+    }
+};
+
+// Angles of a position: cosines, then sines. What is asked for begins at a multiple of four.
+struct Angles {
+    const float *row;
+    u64 policy;
+
+    template <u32 kCount> GK_DEVICE void load(float (&v)[kCount], i32 first) const
+    {
 #pragma unroll
-    for (u32 i = 0; i < kEight; ++i) {
-        v[i] = from[i];
+        for (u32 i = 0; i < kCount; i += 4) {
+            u32 word[4];
+            ptx::load<Config::kReuse>(word, row + first + i, policy);
+#pragma unroll
+            for (u32 w = 0; w < 4; ++w) {
+                v[i + w] = __uint_as_float(word[w]);
+            }
+        }
     }
-}
+};
 
-// Columns c .. c+7 of a row, turned by the angles at `angles` (of the row's position).
-template <typename T>
-GK_DEVICE void turn_eight(float (&v)[kEight], const T *row, i32 c, const float *angles, i32 rotary)
+// Columns c .. c+7 of a row, turned by the angles of its position.
+template <typename From>
+GK_DEVICE void turn_eight(float (&v)[kEight], const From &row, i32 c, const Angles &angles,
+                          i32 rotary)
 {
     const i32 half = rotary / 2;
-    load_eight(v, row + c);
+    row.load(v, c);
     if (c >= rotary) {
         return;
     }
-    float cosine[kEight], sine[kEight];
     if constexpr (Config::kNeox) {
         const bool first = c < half;
         const i32 pair = first ? c : c - half;
-        float other[kEight];
-        load_eight(other, row + (first ? c + half : c - half));
-        load_angles(cosine, angles + pair);
-        load_angles(sine, angles + half + pair);
+        float other[kEight], cosine[kEight], sine[kEight];
+        row.load(other, first ? c + half : c - half);
+        angles.load(cosine, pair);
+        angles.load(sine, half + pair);
 #pragma unroll
         for (u32 i = 0; i < kEight; ++i) {
             v[i] = v[i] * cosine[i] + (first ? -other[i] : other[i]) * sine[i];
         }
     } else {
+        float cosine[kEight / 2], sine[kEight / 2];
+        angles.load(cosine, c / 2);
+        angles.load(sine, half + c / 2);
 #pragma unroll
         for (u32 i = 0; i < kEight; i += 2) {
             const float x = v[i], y = v[i + 1];
-            const float c_of = angles[c / 2 + static_cast<i32>(i) / 2];
-            const float s_of = angles[half + c / 2 + static_cast<i32>(i) / 2];
-            v[i] = x * c_of - y * s_of;
-            v[i + 1] = y * c_of + x * s_of;
+            v[i] = x * cosine[i / 2] - y * sine[i / 2];
+            v[i + 1] = y * cosine[i / 2] + x * sine[i / 2];
         }
     }
 }
@@ -224,14 +255,17 @@ GK_DEVICE void turn_keys(u8 *turned, const u8 *tile, const Problem &problem, i32
                          i32 valid)
 {
     constexpr u32 kPieces = Config::kDim / kEight;
+    const u64 policy = ptx::cache_policy<Config::kReuse>();
 #pragma unroll 1
     for (u32 index = lane_index(); index < Config::kKeys * kPieces; index += kWarpSize) {
         const u32 row = index / kPieces, piece = index % kPieces;
         const i32 at = position + min_of(static_cast<i32>(row), valid - 1);
         float v[kEight];
-        turn_eight(v, reinterpret_cast<const Config::Cached *>(tile + Config::Tile::offset(row, 0)),
-                   static_cast<i32>(piece * kEight),
-                   problem.table + static_cast<i64>(at) * problem.rotary, problem.rotary);
+        const KeyRow from{
+            reinterpret_cast<const Config::Cached *>(tile + Config::Tile::offset(row, 0))};
+        turn_eight(v, from, static_cast<i32>(piece * kEight),
+                   Angles{problem.table + static_cast<i64>(at) * problem.rotary, policy},
+                   problem.rotary);
         *reinterpret_cast<uint4 *>(turned + Config::Turned::offset(row, piece)) = pack_eight(v);
     }
 }
@@ -325,6 +359,7 @@ GK_DEVICE void load_queries(u8 *to, const Config::Element *q, const Problem &pro
                             i32 rows, i32 kv_head)
 {
     using Query = Config::Query;
+    const u64 policy = ptx::cache_policy<Config::kReuse>();
 #pragma unroll 1
     for (u32 index = threadIdx.x; index < Config::kRows * Query::kRowChunks;
          index += Config::kThreads) {
@@ -332,15 +367,18 @@ GK_DEVICE void load_queries(u8 *to, const Config::Element *q, const Problem &pro
         uint4 words = make_uint4(0, 0, 0, 0);
         if (first + static_cast<i32>(row) < rows) {
             const Row found = find_row(problem, first + static_cast<i32>(row), kv_head);
-            const Config::Element *from = q + found.index * Config::kDim;
+            const QueryRow from{q + found.index * Config::kDim, policy};
             if constexpr (Config::kTurns) {
                 float v[kEight];
                 turn_eight(v, from, static_cast<i32>(chunk * kEight),
-                           problem.table + static_cast<i64>(found.position) * problem.rotary,
+                           Angles{problem.table + static_cast<i64>(found.position) * problem.rotary,
+                                  policy},
                            problem.rotary);
                 words = pack_eight(v);
             } else {
-                words = *reinterpret_cast<const uint4 *>(from + chunk * kEight);
+                u32 word[4];
+                ptx::load<Config::kReuse>(word, from.row + chunk * kEight, policy);
+                words = make_uint4(word[0], word[1], word[2], word[3]);
             }
         }
         *reinterpret_cast<uint4 *>(to + Query::offset(row, chunk)) = words;
@@ -732,7 +770,8 @@ GK_DEVICE void combine_rows(float *scratch, const Problem &problem,
         const u32 column = index % kRowPieces * kFour;
         const i64 to = find_row(problem, first + row, kv_head).index;
         float v[kFour] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_parts<Config::kDim>(v, partial, to, column, 0, 1, parts, scratch + row * parts);
+        add_parts<Config::kDim, CacheUse::kL2>(v, partial, to, column, 0, 1, parts,
+                                               scratch + row * parts);
 #pragma unroll
         for (u32 i = 0; i < kFour; ++i) {
             v[i] *= inverse[row];

@@ -13,7 +13,11 @@
 
 using namespace gk;
 
-using Row = PartsOfRow<GK_DTYPE, GK_HEAD_DIM, GK_SLICES>;
+// How caches treat the parts, which are read for the last time.
+constexpr CacheUse kParts =
+    GK_PARTS == GK_PARTS_EVICT_FIRST ? CacheUse::kEvictFirst : CacheUse::kL2;
+
+using Row = PartsOfRow<GK_DTYPE, GK_HEAD_DIM, GK_SLICES, kParts>;
 
 extern "C" __global__ void __launch_bounds__(Row::kThreads)
     gk_decode_combine(float *partial_sums, float2 *partial_stats, const i32 *lengths, GK_DTYPE *out,

@@ -79,9 +79,10 @@ GK_DEVICE void write_mask(const Row &row, i32 at, const bool (&kept)[kCount])
     if (kCount % 4 == 0 && at + static_cast<i32>(kCount) <= row.cols) {
 #pragma unroll
         for (u32 i = 0; i < kCount; i += 4) {
-            const u32 word = kept[i] | kept[(i + 1) % kCount] << 8 | kept[(i + 2) % kCount] << 16 |
-                             kept[(i + 3) % kCount] << 24;
-            ptx::st_global_u32(row.mask + at + i, word);
+            const u32 word[1] = {kept[i] | static_cast<u32>(kept[(i + 1) % kCount]) << 8 |
+                                 static_cast<u32>(kept[(i + 2) % kCount]) << 16 |
+                                 static_cast<u32>(kept[(i + 3) % kCount]) << 24};
+            ptx::store<Config::kStore>(row.mask + at + i, word);
         }
         return;
     }

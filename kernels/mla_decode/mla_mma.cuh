@@ -25,7 +25,8 @@
 // Pages     A tile lies in one page. Its entry of the page table is read a tile ahead.
 //
 // Parameters (mla_mma.kernel.json has their values and rules): KEYS of a tile, WARPS, STAGES,
-// M_TILES, LOAD (how caches treat the cache's rows). The chunk is an argument.
+// M_TILES, LOAD (how caches treat the cache's rows), REUSE (how they treat queries, which all parts
+// of a row read). The chunk is an argument.
 
 #include <gk/hopper.cuh>
 #include <gk/key_parts.cuh>
@@ -45,6 +46,7 @@ struct Config {
     static constexpr u32 kStages = GK_STAGES;
     static constexpr u32 kTiles = GK_M_TILES, kRows = kTiles * kMmaM;
     static constexpr CacheUse kLoad = static_cast<CacheUse>(GK_LOAD);
+    static constexpr CacheUse kReuse = static_cast<CacheUse>(GK_REUSE);
     static constexpr bool kCausal = GK_CAUSAL;
 
     static constexpr u32 kScaled = 128; // columns of a scale
@@ -206,18 +208,21 @@ class Feed
 GK_DEVICE void load_queries(u8 *to, const Config::Element *q, const Work &work)
 {
     using Query = Config::Query;
+    const u64 policy = ptx::cache_policy<Config::kReuse>();
 #pragma unroll 4
     for (u32 index = threadIdx.x; index < Config::kRows * Query::kRowChunks;
          index += Config::kThreads) {
         const u32 row = index / Query::kRowChunks, chunk = index % Query::kRowChunks;
         const i32 from = work.first_row + static_cast<i32>(row);
-        uint4 words = make_uint4(0, 0, 0, 0);
+        u32 word[4] = {0, 0, 0, 0};
         if (from < work.rows) {
-            words =
-                *reinterpret_cast<const uint4 *>(q + static_cast<i64>(from) * Config::kDim +
-                                                 chunk * (kChunkBytes / sizeof(Config::Element)));
+            ptx::load<Config::kReuse>(word,
+                                      q + static_cast<i64>(from) * Config::kDim +
+                                          chunk * (kChunkBytes / sizeof(Config::Element)),
+                                      policy);
         }
-        *reinterpret_cast<uint4 *>(to + Query::offset(row, chunk)) = words;
+        *reinterpret_cast<uint4 *>(to + Query::offset(row, chunk)) =
+            make_uint4(word[0], word[1], word[2], word[3]);
     }
 }
 

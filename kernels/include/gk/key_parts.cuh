@@ -98,25 +98,28 @@ GK_DEVICE float2 weigh_parts(const Partial &partial, i64 row, i32 parts, float *
     return make_float2(most, warp_reduce<SumOp>(sum));
 }
 
-// Four columns of a row: parts first, first + step, ... added in that order.
-template <u32 kDim>
+// Four columns of a row: parts first, first + step, ... added in that order. `use` says how caches
+// treat the parts, which nobody reads again; never by L1, as another SM wrote them.
+template <u32 kDim, CacheUse use>
 GK_DEVICE void add_parts(float (&v)[4], const Partial &partial, i64 row, u32 column, i32 first,
                          i32 step, i32 parts, const float *weights)
 {
+    static_assert(use == CacheUse::kL2 || use == CacheUse::kEvictFirst, "not by L1");
+    const u64 policy = ptx::cache_policy<use>();
 #pragma unroll 4
     for (i32 part = first; part < parts; part += step) {
-        const uint4 word =
-            ptx::ld_global_v4_cg(partial.sums + partial.place(part, row) * kDim + column);
+        u32 word[4];
+        ptx::load<use>(word, partial.sums + partial.place(part, row) * kDim + column, policy);
         const float weight = weights[part];
-        v[0] += weight * __uint_as_float(word.x);
-        v[1] += weight * __uint_as_float(word.y);
-        v[2] += weight * __uint_as_float(word.z);
-        v[3] += weight * __uint_as_float(word.w);
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+            v[i] += weight * __uint_as_float(word[i]);
+        }
     }
 }
 
 // A second launch that adds the parts of each row, one row a block of dim / 4 x kSlices threads.
-template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock> struct PartsOfRow {
+template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock, CacheUse use> struct PartsOfRow {
     static constexpr u32 kDim = kDimOfRow, kSlices = kSlicesOfBlock;
     static constexpr u32 kColumns = 4; // of a thread
     static constexpr u32 kRowThreads = kDim / kColumns;
@@ -147,8 +150,8 @@ template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock> struct PartsOfRow {
 
         const u32 slice = threadIdx.x / kRowThreads, piece = threadIdx.x % kRowThreads;
         float v[kColumns] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_parts<kDim>(v, partial, row, piece * kColumns, static_cast<i32>(slice), kSlices, parts,
-                        shared.weights);
+        add_parts<kDim, use>(v, partial, row, piece * kColumns, static_cast<i32>(slice), kSlices,
+                             parts, shared.weights);
         if constexpr (kSlices > 1) {
             shared.slices[slice][piece] = make_float4(v[0], v[1], v[2], v[3]);
             __syncthreads(); // slices are there
