@@ -20,6 +20,7 @@
 #include "worker/cuda/device_cuda.h"
 #include "worker/emu_report.h"
 #include "worker/list_devices.h"
+#include "worker/seats.h"
 #include "worker/supervisor.h"
 
 #define BUILD           "gktune-worker " GKTUNE_VERSION
@@ -37,7 +38,8 @@ static const char help[] =
     "                            more than once. Default, and what all means: every CUDA device\n"
     "  --spool DIR               results, bundles, compiled code\n"
     "                            (default: $XDG_STATE_HOME/gktune/worker)\n"
-    "  --compile-processes N     1 to 256 (default: one a core)\n"
+    "  --compile-processes N     1 to 256 (default: the cores that it may use, less one a device;\n"
+    "                            workers of one host share them)\n"
     "  --time-limit TIME         90m, 4h: what the scheduler gives; it drains in time and exits "
     "75\n"
     "  --drain-before TIME       how long before that (default 120s)\n"
@@ -492,7 +494,7 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     char program[PATH_MAX] = "";
     char *spool = options->spool ? gk_strdup(options->spool) : default_spool();
     ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t cores = gk_cores_allowed();
     struct gk_device_props *devices = NULL;
     struct gk_key key = {0};
     const struct rlimit no_dumps = {0, 0};   /* a key in memory must not become a file */
@@ -524,7 +526,8 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
         options->beat = write_beat;
         options->context = &voice;
         if (options->compile_processes == 0) {
-            options->compile_processes = cores > 256 ? 256 : cores > 0 ? (uint32_t)cores : 1;
+            options->compile_processes = cores > 256 ? 256 : cores;
+            options->shares_cores = true;
         }
         gk_log_say(voice.log, GK_WORKER_START, "%s, daemon at %s, spool %s", BUILD,
                    options->endpoint, spool);

@@ -127,6 +127,16 @@ void pool_release(struct worker *worker, struct compile_task *task)
 
 /* ------------------------------------------------------------------ processes */
 
+/* Somebody who has asked for the seat gets it before we look for one again. */
+static void leave_seat(struct compile_slot *slot)
+{
+    struct worker *worker = slot->worker;
+    if (gk_seat_give(slot->seat) && !uv_is_active((uv_handle_t *)&worker->seat_again)) {
+        (void)uv_timer_start(&worker->seat_again, pool_seat_again, 2 * GK_SEAT_AGAIN_MS, 0);
+    }
+    slot->seat = GK_SEAT_NONE;
+}
+
 static void finish_task(struct worker *worker, struct compile_task *task)
 {
     task->compile_ns = (double)(uv_now(&worker->loop) - task->started_ms) * 1e6;
@@ -154,6 +164,7 @@ static void slot_frame(void *context, const struct gk_json *json)
         return;
     }
     gk_process_deadline(slot->process, 0);
+    leave_seat(slot);
     slot->task = NULL;
     task->state = TASK_QUEUED;
     const char *error = gk_json_get_string(json, "error", NULL);
@@ -176,6 +187,7 @@ static void slot_ended(void *context, bool late, int64_t exit_status, int signal
     struct compile_slot *slot = context;
     struct compile_task *task = slot->task;
     char text[160];
+    leave_seat(slot);
     slot->process = NULL;
     slot->task = NULL;
     if (!task) {
@@ -221,23 +233,61 @@ static struct compile_task *next_queued(struct worker *worker)
     return task;
 }
 
-/* While a final round is timed on a real device its host compiles nothing: sixteen compilers on the
- * memory bus and in the power budget are not what the winner will live with. */
-static bool is_quiet(const struct worker *worker)
+static bool in_final(const struct worker *worker, uint32_t device)
 {
     for (const struct lease *lease = worker->leases; lease; lease = lease->next) {
         bool runs = lease->state == LEASE_RUN || lease->state == LEASE_WAIT_ACK;
-        if (lease->is_final && runs && !worker->benches[lease->device].props.modelled) {
+        if (lease->device == device && lease->is_final && runs) {
             return true;
         }
     }
     return false;
 }
 
+/* How many may compile. While a final round is timed on a real device its share of the processes
+ * is still, with one GPU all of them: sixteen compilers on the memory bus and in the power budget
+ * are not what the winner will live with. The others' share goes on: of eight GPUs one is nearly
+ * always in a final round, and the rest would wait for compilers. */
+static uint32_t most_processes(const struct worker *worker)
+{
+    uint32_t all = 0, quiet = 0;
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        const struct bench *bench = &worker->benches[i];
+        if (!bench->props.modelled && !bench->fenced) {
+            all++;
+            quiet += in_final(worker, i);
+        }
+    }
+    return quiet == 0 ? worker->slot_count : worker->slot_count * (all - quiet) / all;
+}
+
+/* One process compiles without a seat: nobody waits for other workers. */
+static bool find_seat(struct compile_slot *slot, uint32_t running)
+{
+    struct worker *worker = slot->worker;
+    if (!worker->seats || running == 0) {
+        return true;
+    }
+    if (uv_is_active((uv_handle_t *)&worker->seat_again)) {
+        return false;
+    }
+    slot->seat = gk_seat_take(worker->seats);
+    if (slot->seat == GK_SEAT_NONE) {
+        (void)uv_timer_start(&worker->seat_again, pool_seat_again, GK_SEAT_AGAIN_MS, 0);
+    }
+    return slot->seat != GK_SEAT_NONE;
+}
+
+void pool_seat_again(uv_timer_t *timer)
+{
+    pool_advance(timer->data);
+}
+
 void pool_advance(struct worker *worker)
 {
-    if (is_quiet(worker)) {
-        return;
+    uint32_t most = most_processes(worker), running = 0;
+    for (uint32_t i = 0; i < worker->slot_count; i++) {
+        running += worker->slots[i].task != NULL;
     }
     for (uint32_t i = 0; i < worker->slot_count && !worker->ending; i++) {
         struct compile_slot *slot = &worker->slots[i];
@@ -245,6 +295,9 @@ void pool_advance(struct worker *worker)
         struct gk_err err = {0};
         if (!task) {
             continue;
+        }
+        if (running >= most || !find_seat(slot, running)) {
+            return;
         }
         enum gk_status status = slot->process ? GK_OK : start_slot(slot, &err);
         if (status == GK_OK) {
@@ -254,6 +307,7 @@ void pool_advance(struct worker *worker)
             worker_end(worker, status, err.text);
             return;
         }
+        running++;
         slot->task = task;
         task->state = TASK_RUNNING;
         task->started_ms = uv_now(&worker->loop);
@@ -268,6 +322,8 @@ void pool_stop(struct worker *worker)
             gk_process_abandon(worker->slots[i].process);
             worker->slots[i].process = NULL;
         }
+        (void)gk_seat_give(worker->slots[i].seat);
+        worker->slots[i].seat = GK_SEAT_NONE;
         worker->slots[i].task = NULL;
     }
     while (worker->tasks) {

@@ -166,6 +166,9 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
         bench->index = i;
         bench->is_mock = strncmp(name, "mock", 4) == 0;
         bench->credit_sent = -1;
+        /* On a host with fewer cores than devices some go without: theirs are shared anyway. */
+        bench->seat =
+            worker->seats && !bench->is_mock ? gk_seat_take(worker->seats) : GK_SEAT_NONE;
         worker->bench_count++;
     }
     return GK_OK;
@@ -176,9 +179,11 @@ static enum gk_status start_handles(struct worker *worker, struct gk_err *err)
     uv_loop_t *loop = &worker->loop;
     int rc = 0;
     worker->heartbeat.data = worker->reconnect.data = worker->terminate.data =
-        worker->interrupt.data = worker->come_again.data = worker->parent.data = worker;
+        worker->interrupt.data = worker->come_again.data = worker->parent.data =
+            worker->seat_again.data = worker;
     (void)uv_timer_init(loop, &worker->heartbeat);
     (void)uv_timer_init(loop, &worker->reconnect);
+    (void)uv_timer_init(loop, &worker->seat_again);
     (void)uv_signal_init(loop, &worker->terminate);
     (void)uv_signal_init(loop, &worker->interrupt);
     (void)uv_signal_init(loop, &worker->come_again);
@@ -203,7 +208,12 @@ static enum gk_status start(struct worker *worker, struct gk_err *err)
 {
     const struct gk_worker_options *options = worker->options;
     char folder[4096];
-    enum gk_status status = open_benches(worker, err);
+    enum gk_status status = options->shares_cores
+                                ? gk_seats_create("gktune-core", &worker->seats, err)
+                                : GK_OK;
+    if (status == GK_OK) {
+        status = open_benches(worker, err);
+    }
     if (status == GK_OK) {
         status = gk_spool_open(options->spool, &worker->spool, err);
     }
@@ -221,6 +231,7 @@ static enum gk_status start(struct worker *worker, struct gk_err *err)
         options->compile_processes < POOL_MAX ? options->compile_processes : POOL_MAX;
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         worker->slots[i].worker = worker;
+        worker->slots[i].seat = GK_SEAT_NONE;
     }
     worker->tasks_end = &worker->tasks;
     status = start_handles(worker, err);
@@ -242,7 +253,8 @@ static void close_own(struct worker *worker)
     uv_handle_t *const handles[] = {
         (uv_handle_t *)&worker->heartbeat,  (uv_handle_t *)&worker->reconnect,
         (uv_handle_t *)&worker->terminate,  (uv_handle_t *)&worker->interrupt,
-        (uv_handle_t *)&worker->come_again, (uv_handle_t *)&worker->parent};
+        (uv_handle_t *)&worker->come_again, (uv_handle_t *)&worker->parent,
+        (uv_handle_t *)&worker->seat_again};
     for (size_t i = 0; i < GK_ARRAY_COUNT(handles); i++) {
         if (handles[i]->loop) { /* initialised */
             close_handle(handles[i], NULL);
@@ -271,6 +283,10 @@ static void stop(struct worker *worker)
     for (uint32_t i = 0; i < worker->options->device_count; i++) {
         gk_gpu_lock_free(worker->benches[i].lock);
     }
+    for (uint32_t i = 0; i < worker->bench_count; i++) {
+        (void)gk_seat_give(worker->benches[i].seat);
+    }
+    gk_seats_destroy(worker->seats);
 }
 
 enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_err *err)

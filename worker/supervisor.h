@@ -52,6 +52,7 @@ struct gk_worker_options {
     const char *devices[GK_WORKER_DEVICES_MAX]; /* "emu:sm_80", "mock" */
     uint32_t device_count;
     uint32_t compile_processes; /* 1 to 256 */
+    bool shares_cores;          /* at most so many, as seats of the host allow (seats.h) */
     bool is_private;            /* standard input is a pipe whose end is ours */
     const char *program;        /* path of gktune-worker itself, for the children */
     const char *bwrap;          /* NULL: no sandbox is to be tried */

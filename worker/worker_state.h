@@ -22,6 +22,7 @@
 #include "worker/compile_job.h"
 #include "worker/process.h"
 #include "worker/sandbox.h"
+#include "worker/seats.h"
 #include "worker/spool.h"
 #include "worker/supervisor.h"
 
@@ -55,6 +56,7 @@ struct compile_slot {
     struct worker *worker;
     struct gk_process *process; /* NULL: not started */
     struct compile_task *task;  /* being compiled */
+    int seat;                   /* that it holds while it compiles; GK_SEAT_NONE: none */
 };
 
 /* ------------------------------------------------------------------ bundles */
@@ -130,6 +132,7 @@ struct bench {
     uint32_t index;
     struct gk_device_props props;
     struct gk_gpu_lock *lock; /* of a GPU, while this process lives; NULL: not one */
+    int seat;                 /* of its executor; GK_SEAT_NONE: a mock, or none was free */
     bool is_mock;
     char driver[80], vbios[32]; /* what NVML says of them; "" */
     struct gk_process *process; /* NULL: none runs */
@@ -184,6 +187,8 @@ struct worker {
     struct compile_task *tasks, **tasks_end;
     struct compile_slot slots[POOL_MAX];
     uint32_t slot_count;
+    struct gk_seats *seats;  /* NULL: how many processes compile was said by hand */
+    uv_timer_t seat_again;   /* runs while a seat is waited for */
     struct bench benches[GK_WORKER_DEVICES_MAX];
     uint32_t bench_count;
     struct kill_count kills[KILLS_MAX];
@@ -236,6 +241,8 @@ enum gk_status pool_need(struct worker *worker, const struct gk_compile_job *job
                          struct compile_task **task_out, struct gk_err *err);
 void pool_release(struct worker *worker, struct compile_task *task);
 void pool_advance(struct worker *worker);
+/* A seat may be had by now. */
+void pool_seat_again(uv_timer_t *timer);
 void pool_stop(struct worker *worker);
 
 /* bench.c */
