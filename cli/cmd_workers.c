@@ -1,6 +1,7 @@
 /* gktune workers: a line a device of each worker; drain and resume a worker, fence and unfence a
  * device. */
 #include "cli/listing.h"
+#include "cli/spread.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,6 +87,14 @@ enum gk_status gk_cmd_workers(struct gk_cli *cli, struct gk_err *err)
          device = strcmp(action, "fence") == 0 || strcmp(action, "unfence") == 0;
     int64_t id = 0;
     enum gk_status status = GK_OK;
+    if (gk_options_has(options, "spread")) {
+        return options->operand_count == 0
+                   ? gk_print_spread(cli, err)
+                   : gk_fail(err, GK_USAGE, "workers --spread takes no argument");
+    }
+    if (gk_options_has(options, "op")) {
+        return gk_fail(err, GK_USAGE, "--op goes with --spread");
+    }
     if (!lists && !worker && !device) {
         return gk_fail(err, GK_USAGE,
                        "workers '%s': allowed are list, drain, resume, fence and unfence", action);

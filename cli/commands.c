@@ -26,6 +26,13 @@ const struct gk_option gk_common_options[] = {
             false                                                                                  \
     }
 
+#define SPREAD_OPTION                                                                              \
+    {                                                                                              \
+        "spread", NULL,                                                                            \
+            "measure each winner on every GPU of its kind too (gktune workers --spread shows it)", \
+            false                                                                                  \
+    }
+
 static const struct gk_option run_options[] = {
     {"shapes", "FILE", "problems: JSON or CSV", false},
     {"device", "DEV", "cuda:N, emu, emu:sm_90a, mock; more than once (default: every CUDA device)",
@@ -37,6 +44,7 @@ static const struct gk_option run_options[] = {
     {"from", "DIR", "an earlier export: its rows are the incumbents", false},
     {"export", "DIR", "write the header, evidence and sources there at the end", false},
     {"fresh", NULL, "begin anew instead of continuing the same unfinished command", false},
+    SPREAD_OPTION,
     JSON_OPTION,
     END_OPTION};
 
@@ -70,6 +78,7 @@ static const struct gk_option submit_options[] = {
      false},
     {"until", "TIME", "stop asking at 06:30, or in 90s, 45m, 8h; then judge what is there", false},
     {"fresh", NULL, "a new job, also if the same one is unfinished", false},
+    SPREAD_OPTION,
     JSON_OPTION,
     END_OPTION};
 
@@ -170,6 +179,12 @@ static const struct gk_option kernels_options[] = {
     {"arch", "ARCH", "for the number of configs (default emu-sm_80)", false},
     JSON_OPTION,
     END_OPTION};
+static const struct gk_option workers_options[] = {
+    {"spread", NULL, "how far the GPUs of a kind stand apart, config by config", false},
+    {"op", "OP", "with --spread: of this op alone", false},
+    REASON_OPTION,
+    JSON_OPTION,
+    END_OPTION};
 static const struct gk_option keys_options[] = {
     {"roles", "R,..", "new, add: submit, work, admin", false},
     {"pool", NULL, "new, add: many hosts may use it at once (a worker's key)", false},
@@ -193,7 +208,7 @@ static const struct gk_command commands[] = {
     {"run", gk_cmd_run, "tune problems here and now, to the end",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--device DEV].. [--budget N|30s|10m] [--strategy "
      "S] "
-     "[--policy P] [--seed N] [--from DIR] [--export DIR] [--fresh] [--json]",
+     "[--policy P] [--seed N] [--from DIR] [--export DIR] [--fresh] [--spread] [--json]",
      "Checks everything first, prints the total budget, then searches, verifies and judges every\n"
      "problem. Without --device every CUDA device is used; where there is none, the emulated "
      "device,\n"
@@ -206,7 +221,7 @@ static const struct gk_command commands[] = {
     {"submit", gk_cmd_submit, "store a job for the workers of a daemon",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--arch A|all] [--budget ..] [--strategy ..] "
      "[--policy P] [--priority N] | --suite FILE [--slot NAME]; both: [--wait] [--if-changed] "
-     "[--until HH:MM|2h] [--json]",
+     "[--until HH:MM|2h] [--spread] [--json]",
      "The job is stored when the command returns. Without a running daemon nothing works on it "
      "until\n"
      "gktuned starts, and the command says so. The sets of a suite are stored at once, or none of\n"
@@ -332,17 +347,24 @@ static const struct gk_command commands[] = {
      "parameter that is searched.",
      "  gktune kernels\n  gktune kernels gemm\n", kernels_options, 0, 1},
     {"workers", gk_cmd_workers, "workers and their devices; drain one, fence a device",
-     "[list | drain WORKER | resume WORKER | fence DEVICE | unfence DEVICE] [--reason TEXT] "
-     "[--json]",
+     "[list | drain WORKER | resume WORKER | fence DEVICE | unfence DEVICE] [--reason TEXT] | "
+     "--spread [--op OP]; all: [--json]",
      "Lists those that the store knows, with what they last reported. A worker that drains gets "
      "no\n"
      "new lease, until resume; its state says draining, and drained when nothing is out. A fenced\n"
      "device gets no lease, whoever runs it, until it is unfenced: DEVICE is its UUID, or\n"
      "WORKER/DEVICE where it has none. A fence that a failure raised is also lifted by a worker's\n"
-     "self-test.",
+     "self-test.\n"
+     "\n"
+     "With --spread: how far the GPUs of one kind stand apart, for each config that a run or "
+     "submit\n"
+     "with --spread has measured on several of them. Ratios are to the median of the GPUs; half "
+     "of\n"
+     "what they part by is a floor under the noise of later final rounds of the op.",
      "  gktune workers\n  gktune workers drain 3 --reason 'new fan'\n"
-     "  gktune workers fence GPU-7e1b --reason 'wrong results since Tuesday'\n",
-     control_options, 0, 2},
+     "  gktune workers fence GPU-7e1b --reason 'wrong results since Tuesday'\n"
+     "  gktune workers --spread --op gemm\n",
+     workers_options, 0, 2},
     {"drain", gk_cmd_drain, "let the daemon take no new work, and end what is out",
      "[--wait] [--off] [--reason TEXT] [--json]",
      "No job is taken and no lease goes out, also after a restart, until --off. Before an "

@@ -342,8 +342,8 @@ static void take_task(struct gk_diff_side *side, const struct gk_json *job,
         {"not_run", A_NAME, false},   {"reason", A_TEXT, false},
         {"incumbent", A_TEXT, false}, {"incumbent_failure", A_NAME, false},
     };
-    static const char *const states[] = {"waiting", "searching", "final",    "judged",
-                                         "done",    "failed",    "cancelled"},
+    static const char *const states[] = {"waiting", "searching", "final",  "spread",
+                                         "judged",  "done",      "failed", "cancelled"},
                              *const codes[] = {"no_worker", "out_of_time", "fenced", "stopped",
                                                "lost"};
     struct gk_err err = {0};

@@ -33,7 +33,7 @@ static void add_task(struct gk_progress_state *state, const struct gk_json *task
     state->done += gk_json_get_int(task, "verified", 0) + gk_json_get_int(task, "failed", 0);
     state->verified += gk_json_get_int(task, "verified", 0);
     state->failed += gk_json_get_int(task, "failed", 0);
-    if (strcmp(name, "final") == 0 || strcmp(name, "judged") == 0) {
+    if (strcmp(name, "final") == 0 || strcmp(name, "spread") == 0 || strcmp(name, "judged") == 0) {
         state->phase = "final round";
     }
     if (best > 0) {

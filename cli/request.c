@@ -70,6 +70,7 @@ static enum gk_status read_night(struct gk_request *request, const struct gk_cli
 {
     const char *until = gk_options_get(&cli->options, "until");
     request->if_changed = gk_options_has(&cli->options, "if-changed");
+    request->spread = gk_options_has(&cli->options, "spread");
     request->max_age_days = -1;
     return until ? gk_parse_until(until, cli->clock.wall_ms(cli->clock.context), &request->until_ms,
                                   err)
@@ -388,6 +389,9 @@ struct gk_json *gk_request_body(const struct gk_request *request)
     (void)gk_json_set_string(body, "policy", request->policy);
     (void)gk_json_set_bool(body, "fresh", request->fresh);
     (void)gk_json_set_bool(body, "private_ok", request->wait);
+    if (request->spread) {
+        (void)gk_json_set_bool(body, "spread", true);
+    }
     if (request->until_ms > 0) {
         (void)gk_json_set_int(body, "until_ms", (int64_t)request->until_ms);
     }

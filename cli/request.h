@@ -23,6 +23,7 @@ struct gk_request {
     struct gk_json *archs;      /* submit: list, or the text "all"; run: NULL */
     struct gk_json *incumbents; /* --from; NULL */
     bool fresh, wait;
+    bool spread;          /* each winner is measured once more on every GPU of its key */
     uint64_t until_ms;    /* submit: wall time when asking ends; 0: never */
     bool if_changed;      /* submit: leave out what stands as it was picked */
     int64_t max_age_days; /* of a pick that does; below 0: as the daemon has it */

@@ -223,10 +223,32 @@ static enum gk_status fail_builtin(const char *device, struct gk_err *err)
     enum gk_status status = gk_fail(
         err, GK_UNSUPPORTED,
         "device '%s': there is no such built-in device; emu and mock, alone or as emu:TARGET or "
-        "mock:TARGET with a target of %s",
+        "mock:TARGET with a target of %s (a second one of a host is emu:TARGET#1)",
         device, gk_buf_text(&all));
     gk_buf_fini(&all);
     return status;
+}
+
+/* "#1", of a mock also "#1@1.03": which of several devices of a host, and by which factor its
+ * times are longer than a plain one's. */
+static bool is_instance(const char *text, bool is_mock)
+{
+    size_t digits = text[0] == '#' ? strspn(text + 1, "0123456789") : 0;
+    const char *rest = text + 1 + digits;
+    if (digits == 0 || digits > 3 || *rest == '\0') {
+        return digits > 0 && digits <= 3;
+    }
+    double skew = 0;
+    return is_mock && rest[0] == '@' && strlen(rest) < 12 &&
+           rest[1 + strspn(rest + 1, "0123456789.")] == '\0' &&
+           sscanf(rest + 1, "%lf", &skew) == 1 && skew >= 0.5 && skew <= 2;
+}
+
+double gk_device_skew(const char *device)
+{
+    const char *at = strchr(device, '@');
+    double skew = 1;
+    return at && sscanf(at + 1, "%lf", &skew) == 1 ? skew : 1;
 }
 
 static const struct builtin *find_builtin(const char *target)
@@ -246,9 +268,16 @@ enum gk_status gk_device_props_builtin(const char *device, struct gk_device_prop
                        : strncmp(device, "mock", 4) == 0 ? "mock"
                                                          : NULL;
     const char *rest = kind ? device + strlen(kind) : "";
+    const char *instance = rest + strcspn(rest, "#");
+    char target[32] = "sm_80"; /* alone it is that of the least target */
     const struct builtin *base = NULL;
-    if (kind && (*rest == '\0' || *rest == ':' || *rest == '-')) { /* a device or its arch */
-        base = find_builtin(*rest ? rest + 1 : "sm_80");
+    size_t size = (size_t)(instance - rest);
+    if (size > 0) {
+        (void)snprintf(target, sizeof target, "%.*s", (int)size - 1, rest + 1); /* cut: unknown */
+    }
+    if (kind && (size == 0 || *rest == ':' || *rest == '-') && /* a device or its arch */
+        (*instance == '\0' || (*rest == ':' && is_instance(instance, kind[0] == 'm')))) {
+        base = find_builtin(target);
     }
     if (!base) {
         return fail_builtin(device, err);
@@ -274,7 +303,7 @@ enum gk_status gk_device_props_builtin(const char *device, struct gk_device_prop
         .work_limit = kind[0] == 'e' ? EMU_WORK_LIMIT : INT64_MAX, /* a mock runs nothing */
     };
     /* All texts below are of our own tables and fit. */
-    (void)snprintf(props.device, sizeof props.device, "%s:%s", kind, base->target);
+    (void)snprintf(props.device, sizeof props.device, "%s:%s%.20s", kind, base->target, instance);
     (void)snprintf(props.arch, sizeof props.arch, "%s-%s", kind, base->target);
     (void)snprintf(props.target, sizeof props.target, "%s", base->target);
     (void)snprintf(props.gpu, sizeof props.gpu, "%s-8sm", kind);

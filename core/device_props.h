@@ -51,6 +51,9 @@ void gk_device_props_fill(const struct gk_device_props *props, union gk_value *s
 int64_t gk_device_blocks_per_sm(const struct gk_device_props *props, int64_t threads,
                                 int64_t regs_per_thread, int64_t smem_bytes);
 
+/* By which factor a mock's times are longer: of "mock:sm_80#1@1.03" 1.03; 1 of all others. */
+double gk_device_skew(const char *device);
+
 /* The built-in description of an emulated or mock device for a target ("sm_80", "sm_90a"), used by
  * the worker's devices and by `gktune space --arch emu-sm_80`, so that both see one space.
  * GK_UNSUPPORTED names the targets there are. */

@@ -417,6 +417,9 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
         status = status == GK_OK ? leases_step(core, err) : status;
     }
     if (status == GK_OK) {
+        status = spreads_step(core, err);
+    }
+    if (status == GK_OK) {
         status = jobs_step(core, err);
     }
     if (status == GK_OK) {

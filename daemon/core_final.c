@@ -288,8 +288,8 @@ const char *pass_regime(const struct gk_json *pass)
 /* The passes that count: those of the newest one's regime. Times of a rested chip and of one at its
  * power limit are never paired. Returns how many; entries that lack one of them, or that failed in
  * any pass at all, are dropped. */
-static uint32_t take_passes(const struct gk_json *round, const struct gk_json *passes,
-                            struct gk_round_entry *entries)
+uint32_t round_passes(const struct gk_json *round, const struct gk_json *passes,
+                      struct gk_round_entry *entries)
 {
     size_t all = gk_json_count(passes);
     const char *regime = all > 0 ? pass_regime(gk_json_at(passes, all - 1)) : "";
@@ -313,8 +313,7 @@ static uint32_t take_passes(const struct gk_json *round, const struct gk_json *p
     return used;
 }
 
-/* Why an entry was dropped; trial INT64_MIN: the first that was. */
-static const char *failure_text(const struct gk_json *passes, int64_t trial)
+const char *round_failure(const struct gk_json *passes, int64_t trial)
 {
     for (size_t i = 0; i < gk_json_count(passes); i++) {
         const struct gk_json *failed = gk_json_get(gk_json_at(passes, i), "failed");
@@ -414,7 +413,7 @@ static struct gk_json *verdict_json(const struct gk_json *round, const struct gk
         ok = gk_json_set_bool(entry, "dropped", entries[i].dropped) &&
              gk_json_set_bool(entry, "tied", v->tied && !entries[i].dropped) &&
              set_said(entry, passes, trial) &&
-             (entries[i].dropped ? gk_json_set_string(entry, "reason", failure_text(passes, trial))
+             (entries[i].dropped ? gk_json_set_string(entry, "reason", round_failure(passes, trial))
                                  : set_judged(entry, v));
         ok = gk_json_push(list, entry) && ok;
     }
@@ -447,11 +446,13 @@ static bool enough_to_finish(const struct task *task, int64_t used, bool measure
 }
 
 static enum gk_status store_verdict(struct gk_core *core, struct task *task,
-                                    const struct gk_json *text, double best_ns, struct gk_err *err)
+                                    const struct gk_json *text, struct gk_err *err)
 {
     struct gk_json *changes = gk_json_new_object();
+    const struct gk_json *best =
+        gk_json_at(gk_json_get(text, "entries"), (size_t)gk_json_get_int(text, "best", 0));
     bool ok = text && gk_json_set(changes, "verdict", gk_json_copy(text)) &&
-              gk_json_set_real(changes, "best_ns", best_ns);
+              gk_json_set_real(changes, "best_ns", gk_json_get_real(best, "median_ns", 0));
     enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
                                : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
     gk_json_free(changes);
@@ -465,7 +466,7 @@ static enum gk_status store_verdict(struct gk_core *core, struct task *task,
                (!regime || gk_json_set_string(body, "regime", regime)));
         status = core_event(core, task->job->id, "final_done", body, err);
     }
-    return status == GK_OK ? task_move(core, task, TASK_JUDGED, NULL, err) : status;
+    return status == GK_OK ? spread_begin(core, task, best, err) : status;
 }
 
 /* Whether the next pass is taken at the power limit, as the worker will: a GPU that reached it
@@ -536,10 +537,17 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
     if (status != GK_OK) {
         goto out;
     }
+    double spread = 0;
+    status = gk_db_spread_half(core->db, task->op, task->arch, task->gpu, task->job->policy,
+                               SPREAD_PROBLEMS, &spread, err);
+    if (status != GK_OK) {
+        goto out;
+    }
+    spread = spread < SPREAD_MOST ? spread : SPREAD_MOST;
     round_entries(task->round, entries);
-    int64_t used = take_passes(task->round, passes, entries);
+    int64_t used = round_passes(task->round, passes, entries);
     enum gk_status judged =
-        gk_judge_round(entries, count, (uint64_t)task->job->seed, measured, verdict, NULL);
+        gk_judge_round(entries, count, (uint64_t)task->job->seed, measured, spread, verdict, NULL);
     bool go_on = judged == GK_OK && !last && !verdict->settled &&
                  (int64_t)gk_json_count(passes) < (measured ? PASSES_REAL : PASSES_MODELLED) &&
                  !(is_sustained(passes) && used >= PASSES_SUSTAINED) &&
@@ -554,12 +562,16 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
         char reason[512];
         (void)snprintf(reason, sizeof reason,
                        "every finalist failed in the final round; the first: %.400s",
-                       failure_text(passes, INT64_MIN));
+                       round_failure(passes, INT64_MIN));
         status = task_move(core, task, TASK_FAILED, reason, err);
         goto out;
     }
     text = verdict_json(task->round, passes, entries, verdict, used);
-    status = store_verdict(core, task, text, verdict->entries[verdict->best].median_ns, err);
+    if (text && spread > 0 && !gk_json_set_real(text, "spread", spread)) {
+        gk_json_free(text);
+        text = NULL;
+    }
+    status = store_verdict(core, task, text, err);
 out:
     gk_json_free(passes);
     gk_json_free(text);
@@ -645,12 +657,14 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
         return GK_OK;
     }
     struct gk_json *drop = NULL;
+    bool last = gk_json_get_bool(message->body, "last", false), done = false;
     status = store_pass(core, lease, pass, message->body, modelled, err);
-    if (status == GK_OK) {
-        status = judge(core, lease->task, token, gk_json_get_bool(message->body, "last", false),
-                       !modelled, &drop, err);
+    if (status == GK_OK && lease->is_spread) {
+        status = spread_pass(core, lease, last, !modelled, &done, err);
+    } else if (status == GK_OK) {
+        status = judge(core, lease->task, token, last, !modelled, &drop, err);
     }
-    bool go_on = drop != NULL;
+    bool go_on = lease->is_spread ? !done : drop != NULL;
     if (status == GK_OK && !go_on) {
         status = gk_db_lease_delete(core->db, token, err);
         lease_remove(core, lease_find(core, token));

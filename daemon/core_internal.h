@@ -3,8 +3,9 @@
  * are told; core_full.c a full disk; core_job.c states, tasks, binding, ends; core_session.c
  * workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells; core_age.c
  * priorities; core_fence.c devices without leases; core_care.c work beside serving; core_final.c
- * final rounds; core_pick.c picks; core_rates.c counts and times of a job; core_load.c restart;
- * core_submit.c, core_suite.c and requests*.c the verbs of clients.
+ * final rounds; core_spread.c one config on all GPUs of a key; core_pick.c picks; core_rates.c
+ * counts and times of a job; core_load.c restart; core_submit.c, core_suite.c and requests*.c the
+ * verbs of clients.
  */
 #ifndef GK_DAEMON_CORE_INTERNAL_H
 #define GK_DAEMON_CORE_INTERNAL_H
@@ -72,6 +73,11 @@
 #define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */
 #define FINAL_BUDGET_S     60
 #define FINAL_SECONDS_MIN  15 /* of a small budget: room for the passes that a verdict needs */
+#define SPREAD_PASSES      4  /* of one config on one GPU */
+#define SPREAD_BUDGET_S    15
+#define SPREAD_WAIT_NS     (120 * SECOND_NS) /* for GPUs that are busy; then those measured count */
+#define SPREAD_PROBLEMS    32                /* whose spread says how far the GPUs of a key part */
+#define SPREAD_MOST        0.05 /* a GPU that is farther off is ill: that is no noise */
 #define ARCHS_SEEN_MS      (UINT64_C(30) * 24 * 3600 * 1000)
 
 enum job_state {
@@ -87,6 +93,7 @@ enum task_state {
     TASK_WAITING,
     TASK_SEARCHING,
     TASK_FINAL,
+    TASK_SPREAD, /* judged; its best is measured on every GPU of its key */
     TASK_JUDGED,
     TASK_DONE,
     TASK_FAILED,
@@ -152,12 +159,17 @@ struct task {
     uint64_t reserved_session; /* whose device is being emptied for the final round; 0: nobody's */
     uint32_t reserved_device;
     uint32_t leases; /* out now */
+    /* TASK_SPREAD: GPUs that were given its config, whatever became of it, and when to wait for
+     * others no longer. */
+    char (*spread_keys)[DEVICE_KEY_SIZE]; /* GK_DB_SPREADS_A_TASK of them; NULL in other states */
+    uint32_t spread_count;
+    uint64_t spread_until_ns;
 };
 
 struct job {
     int64_t id;
     enum job_state state;
-    bool private_ok, finishing;
+    bool private_ok, finishing, spread;
     int64_t budget_trials; /* 0: seconds */
     double budget_ns;
     char *strategy, *policy, *bundle, *what;
@@ -183,6 +195,7 @@ struct job {
 struct lease {
     int64_t token, trial, attempt, worker;
     bool is_final, started;
+    bool is_spread; /* of a final one: a config on one more GPU, which judges nothing */
     struct job *job;
     struct task *task;
     char device_key[DEVICE_KEY_SIZE];
@@ -282,9 +295,10 @@ struct gk_core {
     char drain_reason[CAUSE_SIZE];
     int64_t dead_letters;
     bool any_pardons;
-    uint64_t aged_ns;    /* when ageing was last looked at */
-    uint64_t backlog_ns; /* since when messages wait unread; 0: none do */
-    struct care *care;   /* what goes on beside serving: core_care.c */
+    uint64_t aged_ns;      /* when ageing was last looked at */
+    uint64_t backlog_ns;   /* since when messages wait unread; 0: none do */
+    struct care *care;     /* what goes on beside serving: core_care.c */
+    uint32_t spread_tasks; /* in TASK_SPREAD */
     uint32_t open_tasks;
     uint64_t open_bytes; /* of their spaces */
     uint64_t tick;
@@ -408,6 +422,8 @@ void lease_cancel(struct gk_core *core, const struct lease *lease);
 void lease_remove(struct gk_core *core, struct lease *lease);
 /* Whether a device is what the task was bound to: arch, gpu, compiler. */
 bool device_fits(const struct session *session, uint32_t device, const struct task *task);
+/* How many of those are connected and not fenced. */
+uint32_t devices_for(const struct gk_core *core, const struct task *task);
 /* The lease is over without a result. counts: it was the config's turn and it is gone. */
 enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts, const char *why,
                           struct gk_err *err);
@@ -490,7 +506,32 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
                           const struct gk_message *message, struct gk_err *err);
 /* What the judge needs to know of the entries of a round, or of a verdict. */
 void round_entries(const struct gk_json *round, struct gk_round_entry *entries);
+/* The passes that count, as samples of the entries: see core_final.c. Returns how many. */
+uint32_t round_passes(const struct gk_json *round, const struct gk_json *passes,
+                      struct gk_round_entry *entries);
+/* Why an entry was dropped; trial INT64_MIN: the first that was. */
+const char *round_failure(const struct gk_json *passes, int64_t trial);
 const char *pass_regime(const struct gk_json *pass); /* "" if its worker said none */
+
+/* ---- core_spread.c ---- */
+/* The task's round is judged: to TASK_SPREAD with `best`, its fastest entry, if the job asked for
+ * it and there is another GPU of its key; else to TASK_JUDGED. */
+enum gk_status spread_begin(struct gk_core *core, struct task *task, const struct gk_json *best,
+                            struct gk_err *err);
+/* A task whose config this device has not been given yet; NULL. */
+struct task *spread_for(struct gk_core *core, const struct session *session, uint32_t device);
+/* The device has the task's config now. */
+enum gk_status spread_note(struct task *task, const char *key, struct gk_err *err);
+/* After each pass of a lease that is_spread. *done_out: the GPU's time is stored. */
+enum gk_status spread_pass(struct gk_core *core, const struct lease *lease, bool last,
+                           bool measured, bool *done_out, struct gk_err *err);
+/* It is over without a time; the task stays as it is. */
+enum gk_status spread_lost(struct gk_core *core, const struct lease *lease, const char *why,
+                           struct gk_err *err);
+/* Tasks that wait for no GPU any more are judged. */
+enum gk_status spreads_step(struct gk_core *core, struct gk_err *err);
+/* After a restart. */
+enum gk_status spread_load(struct gk_core *core, struct task *task, struct gk_err *err);
 
 /* ---- core_pick.c ---- */
 enum gk_status final_picks(struct gk_core *core, struct job *job, uint32_t *picked_out,

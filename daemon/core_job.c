@@ -5,8 +5,8 @@
 
 static const char *const JOB_NAMES[] = {"submitted", "searching", "confirming", "paused",
                                         "done",      "failed",    "cancelled"};
-static const char *const TASK_NAMES[] = {"waiting", "searching", "final",    "judged",
-                                         "done",    "failed",    "cancelled"};
+static const char *const TASK_NAMES[] = {"waiting", "searching", "final",  "spread",
+                                         "judged",  "done",      "failed", "cancelled"};
 
 #define TO(state) (1u << (state))
 /* Allowed moves: a row a state. Anything else is a bug of ours. */
@@ -26,7 +26,8 @@ static const uint32_t JOB_MOVES[] = {
 static const uint32_t TASK_MOVES[] = {
     [TASK_WAITING] = TO(TASK_SEARCHING) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
     [TASK_SEARCHING] = TO(TASK_FINAL) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
-    [TASK_FINAL] = TO(TASK_JUDGED) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
+    [TASK_FINAL] = TO(TASK_SPREAD) | TO(TASK_JUDGED) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
+    [TASK_SPREAD] = TO(TASK_JUDGED) | TO(TASK_CANCELLED),
     [TASK_JUDGED] = TO(TASK_DONE) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
     [TASK_DONE] = 0,
     [TASK_FAILED] = TO(TASK_WAITING), /* retry */
@@ -85,8 +86,7 @@ enum gk_status job_move(struct gk_core *core, struct job *job, enum job_state to
     notice->job = job->id;
     notice_name(notice, JOB_NAMES[to]);
     if (to == JOB_DONE) {
-        *(job->suite ? &core->counters.night_done_ms : &core->counters.job_done_ms) =
-            core->wall_ms;
+        *(job->suite ? &core->counters.night_done_ms : &core->counters.job_done_ms) = core->wall_ms;
     }
     core->counters.jobs_done += to == JOB_DONE;
     core->counters.jobs_failed += to == JOB_FAILED;
@@ -112,6 +112,12 @@ enum gk_status task_move(struct gk_core *core, struct task *task, enum task_stat
     enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
                                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
+    core->spread_tasks -= task->state == TASK_SPREAD;
+    core->spread_tasks += to == TASK_SPREAD;
+    if (task->state == TASK_SPREAD) {
+        free(task->spread_keys);
+        task->spread_keys = NULL;
+    }
     task->state = to;
     core->finals_maybe = core->finals_maybe || to == TASK_FINAL;
     task->job->full_tick = 0; /* one search less, perhaps */
@@ -187,6 +193,7 @@ void job_free(struct gk_core *core, struct job *job)
         gk_json_free(task->props);
         gk_json_free(task->hints);
         gk_json_free(task->round);
+        free(task->spread_keys);
     }
     free(job->tasks);
     free(job->strategy);

@@ -114,6 +114,9 @@ enum gk_status lease_lost(struct gk_core *core, struct lease *lease, bool counts
     if (status != GK_OK) {
         return status;
     }
+    if (gone.is_spread) {
+        return spread_lost(core, &gone, why, err);
+    }
     if (gone.is_final) {
         /* The round starts anew: passes of two leases are never paired. */
         gone.task->attempt += counts;
@@ -218,7 +221,8 @@ static bool put_lease(struct gk_buf *text, struct session *session, const struct
         gk_buf_puts(text, ",\"best_ns\":");
         gk_json_put_real(text, task->search->best_ns);
     } else if (!trial) {
-        put_int(text, ",\"budget_s\":", final_budget_s(task->job));
+        put_int(text,
+                ",\"budget_s\":", lease->is_spread ? SPREAD_BUDGET_S : final_budget_s(task->job));
     }
     gk_buf_puts(text, ",\"bundle\":{");
     if (!session->keeps_bundle || strcmp(session->last_bundle, task->job->bundle) != 0) {
@@ -249,7 +253,10 @@ static bool put_lease(struct gk_buf *text, struct session *session, const struct
         gk_buf_puts(text, ",\"pardoned\":true");
     }
     if (!trial) {
-        put_int(text, ",\"passes_max\":", modelled ? PASSES_MODELLED : PASSES_REAL);
+        put_int(text, ",\"passes_max\":",
+                modelled           ? PASSES_MODELLED
+                : lease->is_spread ? SPREAD_PASSES
+                                   : PASSES_REAL);
     }
     put_text(text, ",\"policy\":", task->job->policy);
     put_text(text, ",\"problem\":", task->canonical);
@@ -302,6 +309,7 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
                             struct gk_err *err)
 {
     struct lease lease = {.is_final = !trial,
+                          .is_spread = !trial && task->state == TASK_SPREAD,
                           .trial = trial ? trial->id : 0,
                           .attempt = trial ? trial->attempt : task->attempt,
                           .worker = session->worker,
@@ -319,6 +327,9 @@ static enum gk_status grant(struct gk_core *core, struct session *session, uint3
     enum gk_status status = gk_db_take_tokens(core->db, 1, &lease.token, err);
     if (status == GK_OK) {
         status = store_lease(core, &lease, err);
+    }
+    if (status == GK_OK && lease.is_spread) {
+        status = spread_note(task, lease.device_key, err);
     }
     if (status != GK_OK) {
         return status;
@@ -372,7 +383,7 @@ static struct task *final_for(struct gk_core *core, struct session *session, uin
     return found;
 }
 
-static uint32_t devices_for(const struct gk_core *core, const struct task *task)
+uint32_t devices_for(const struct gk_core *core, const struct task *task)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < core->session_count; i++) {
@@ -483,6 +494,7 @@ static enum gk_status next_for(struct gk_core *core, struct session *session, ui
 {
     *trial_out = NULL;
     *task_out = final_for(core, session, device);
+    *task_out = *task_out ? *task_out : spread_for(core, session, device);
     if (!*task_out) {
         enum gk_status status = next_trial(core, session, device, task_out, trial_out, err);
         if (status != GK_OK || *trial_out) {
@@ -492,8 +504,10 @@ static enum gk_status next_for(struct gk_core *core, struct session *session, ui
             final_for(core, session, device); /* stepping a task may have brought it there */
     }
     if (*task_out) {
-        (*task_out)->reserved_session = session->id;
-        (*task_out)->reserved_device = device;
+        if ((*task_out)->state == TASK_FINAL) { /* a spread waits for each of its devices */
+            (*task_out)->reserved_session = session->id;
+            (*task_out)->reserved_device = device;
+        }
         if (session->devices[device].leases > 0) {
             *task_out = NULL; /* it is being emptied: a final round has its device alone */
         }
@@ -520,10 +534,14 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
         count++;
         session->devices[device].credit--;
         if (status == GK_OK && !trial) {
+            bool spread = task->state == TASK_SPREAD;
             struct gk_json *event = gk_json_new_object();
             (void)(gk_json_set_int(event, "task", task->id) && /* an event may lack a member */
-                   gk_json_set_int(event, "configs", (int64_t)gk_json_count(task->round)));
-            status = core_event(core, task->job->id, "final_started", event, err);
+                   (spread
+                        ? gk_json_set_string(event, "device", session->devices[device].key)
+                        : gk_json_set_int(event, "configs", (int64_t)gk_json_count(task->round))));
+            status = core_event(core, task->job->id, spread ? "spread_started" : "final_started",
+                                event, err);
         }
         if (status == GK_OK &&
             (count >= LEASES_A_MESSAGE || gk_json_count(task->job->files) > 64)) {

@@ -63,6 +63,7 @@ struct job *job_from_row(const struct gk_json *row, struct gk_err *err)
     job->id = gk_json_get_int(row, "job", 0);
     job->private_ok = gk_json_get_bool(row, "private_ok", false);
     job->finishing = gk_json_get_bool(row, "finishing", false);
+    job->spread = gk_json_get_bool(row, "spread", false);
     job->budget_trials = gk_json_get_int(row, "budget_trials", 0);
     job->budget_ns = gk_json_get_real(row, "budget_s", 0) * 1e9;
     job->strategy = copy_text(row, "strategy", &ok);
@@ -106,6 +107,9 @@ enum gk_status job_load(struct gk_core *core, const struct gk_json *row, struct 
         for (size_t i = 0; status == GK_OK && i < count; i++) {
             job->task_count = (uint32_t)i + 1;
             status = task_from_row(gk_json_at(tasks, i), job, &job->tasks[i], err);
+            if (status == GK_OK && job->tasks[i].state == TASK_SPREAD) {
+                status = spread_load(core, &job->tasks[i], err);
+            }
         }
     }
     if (status == GK_OK) {
@@ -149,6 +153,13 @@ static enum gk_status load_leases(struct gk_core *core, struct gk_err *err)
                               .deadline_ns = core->now_ns + GRACE_NS};
         (void)snprintf(lease.device_key, sizeof lease.device_key, "%s",
                        gk_json_get_string(row, "device_key", ""));
+        lease.is_spread = lease.is_final && task && task->state == TASK_SPREAD;
+        if (lease.is_spread) {
+            status = spread_note(task, lease.device_key, err);
+        }
+        if (status != GK_OK) {
+            break;
+        }
         if (!task) { /* its job has ended: nobody waits for it */
             status = gk_db_lease_delete(core->db, lease.token, err);
         } else if (!lease_add(core, &lease, err)) {

@@ -366,6 +366,7 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
         gk_json_set_string(row, "bundle", s->bundle_id) &&
         gk_json_set(row, "archs", gk_json_copy(s->archs)) &&
         gk_json_set_bool(row, "private_ok", gk_json_get_bool(s->body, "private_ok", false)) &&
+        gk_json_set_bool(row, "spread", gk_json_get_bool(s->body, "spread", false)) &&
         gk_json_set_int(row, "budget_trials", s->budget_trials) &&
         gk_json_set_real(row, "budget_s", s->budget_s) &&
         gk_json_set_string(row, "strategy", s->strategy) && gk_json_set_int(row, "seed", s->seed) &&
@@ -578,6 +579,10 @@ static enum gk_status change_open(struct gk_core *core, const struct submit *s, 
     if (private_ok && !open->private_ok) {
         open->private_ok = true;
         ok = ok && gk_json_set_bool(changes, "private_ok", true);
+    }
+    if (gk_json_get_bool(s->body, "spread", false) && !open->spread) {
+        open->spread = true;
+        ok = ok && gk_json_set_bool(changes, "spread", true);
     }
     if (s->until_ms != 0 && s->until_ms != open->until_ms) {
         open->until_ms = s->until_ms;

@@ -437,6 +437,7 @@ static const struct verb {
     {"best", verb_best, READ, LOOKS},
     {"export_data", verb_export_data, READ, LOOKS},
     {"workers", verb_workers, READ, LOOKS_ELSE_TOLD},
+    {"spread", verb_spread, READ, LOOKS},
     {"db", verb_db, ADMIN, TOLD},
     {"stop", verb_stop, ADMIN, TOLD},
     {"keys", verb_keys, ADMIN, QUIET},

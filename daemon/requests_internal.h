@@ -36,6 +36,7 @@ enum gk_status verb_finish(struct request *r, struct gk_err *err);
 enum gk_status verb_retry(struct request *r, struct gk_err *err);
 enum gk_status verb_drain(struct request *r, struct gk_err *err);
 enum gk_status verb_workers(struct request *r, struct gk_err *err);
+enum gk_status verb_spread(struct request *r, struct gk_err *err);
 enum gk_status verb_dead(struct request *r, struct gk_err *err);
 enum gk_status verb_audit(struct request *r, struct gk_err *err);
 enum gk_status verb_db(struct request *r, struct gk_err *err);

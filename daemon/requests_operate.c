@@ -254,6 +254,15 @@ enum gk_status verb_workers(struct request *r, struct gk_err *err)
                    action);
 }
 
+/* The same config on several GPUs. */
+enum gk_status verb_spread(struct request *r, struct gk_err *err)
+{
+    struct gk_json *page = NULL;
+    enum gk_status status = gk_db_list_spreads(r->core->db, gk_json_get_string(r->body, "op", NULL),
+                                               cursor_of(r), &page, err);
+    return merge(r, page, status, err);
+}
+
 /* ------------------------------------------------------------------ dead letters */
 
 /* A parked trial is run again where its problem is still searched, or its failed job can be; else

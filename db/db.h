@@ -244,6 +244,29 @@ enum gk_status gk_db_bundle_get(struct gk_db *db, const char *id, struct gk_json
 enum gk_status gk_db_template_hash(struct gk_db *db, const char *op, const char *template_name,
                                    char hash_out[GK_HASH_TEXT_SIZE], struct gk_err *err);
 
+/* ---- the spread of a config over the GPUs of one key ---- */
+
+#define GK_DB_SPREADS_A_TASK 16
+
+/* A row of `spreads` with the members task job trial problem op arch gpu policy template config
+ * config_id device_key worker time_ns? passes regime reason? at_ms; place: below
+ * GK_DB_SPREADS_A_TASK, none twice in a task. */
+enum gk_status gk_db_spread_put(struct gk_db *db, const struct gk_json *row, uint32_t place,
+                                struct gk_err *err);
+/* Rows of a task: [{device_key time_ns? ...}]. */
+enum gk_status gk_db_spreads_of(struct gk_db *db, int64_t task, struct gk_json **rows_out,
+                                struct gk_err *err);
+/* How far the GPUs of a key stand apart in this op: the median, over the newest `most` problems and
+ * regimes with times of two GPUs at least, of half the distance between the slowest and the fastest
+ * as a part of their middle. 0: nothing is known. */
+enum gk_status gk_db_spread_half(struct gk_db *db, const char *op, const char *arch,
+                                 const char *gpu, const char *policy, int64_t most,
+                                 double *half_out, struct gk_err *err);
+/* {spreads: rows with the problem's text and the worker's host, next?}; rows of a task stand
+ * together. op NULL: all. */
+enum gk_status gk_db_list_spreads(struct gk_db *db, const char *op, int64_t cursor,
+                                  struct gk_json **page_out, struct gk_err *err);
+
 /* ---- listings: objects {<name>: rows, next?} of one page ---- */
 enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *state,
                                struct gk_json **page_out, struct gk_err *err);

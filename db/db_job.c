@@ -5,10 +5,11 @@
 
 #include "db/db_internal.h"
 
-static const char JOB_COLUMNS[] = "submit_id spec_key what ops bundle archs private_ok "
-                                  "budget_trials budget_s strategy seed priority "
-                                  "policy incumbents state finishing created_ms ended_ms problems "
-                                  "tasks done trials failed reason suite slot night until_ms key";
+static const char JOB_COLUMNS[] =
+    "submit_id spec_key what ops bundle archs private_ok "
+    "budget_trials budget_s strategy seed priority "
+    "policy incumbents state finishing created_ms ended_ms problems "
+    "tasks done trials failed reason suite slot night until_ms key spread";
 static const char TASK_COLUMNS[] =
     "job problem arch gpu state props nvrtc hints strategy_version trials verified failed spent_ns "
     "best_ns best_config default_config incumbent round attempt verdict reason flags not_run";

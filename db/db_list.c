@@ -25,7 +25,7 @@ enum gk_status gk_db_list_jobs(struct gk_db *db, int64_t cursor, const char *sta
         db, err, &rows,
         "SELECT job,state,what,ops,archs,strategy,seed,budget_trials,budget_s,priority,policy,"
         "private_ok,finishing,created_ms,ended_ms,problems,tasks,done,trials,failed,reason,key,"
-        "suite,slot,night,until_ms FROM jobs"
+        "suite,slot,night,until_ms,spread FROM jobs"
         " WHERE job>?1 AND (?2 IS NULL OR state=?2) ORDER BY job LIMIT 501",
         "is", cursor, state);
     return page(status, rows, "jobs", "job", page_out, err);

@@ -166,7 +166,21 @@ static const char VERSION_5[] = "ALTER TABLE jobs ADD COLUMN key TEXT;"
                                 "NULL REFERENCES jobs(job), hash TEXT NOT NULL)"
                                 " WITHOUT ROWID;" OPERATORS_5;
 
-static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5};
+/* The same config on several GPUs of one key. spread: 16 a task, so that rows of one stand
+ * together. */
+static const char VERSION_6[] =
+    "ALTER TABLE jobs ADD COLUMN spread BOOL;"
+    "CREATE TABLE spreads(spread INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks(task),"
+    " job INTEGER NOT NULL, trial INTEGER NOT NULL, problem INTEGER NOT NULL REFERENCES "
+    "problems(problem),"
+    " op TEXT NOT NULL, arch TEXT NOT NULL, gpu TEXT NOT NULL, policy TEXT NOT NULL,"
+    " template TEXT NOT NULL, config TEXT NOT NULL, config_id TEXT NOT NULL,"
+    " device_key TEXT NOT NULL, worker INTEGER NOT NULL, time_ns REAL, passes INTEGER NOT NULL,"
+    " regime TEXT NOT NULL, reason TEXT, at_ms INTEGER NOT NULL, UNIQUE(task, device_key));"
+    "CREATE INDEX spreads_op ON spreads(op, arch, gpu, policy, task);";
+
+static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3,
+                                    VERSION_4, VERSION_5, VERSION_6};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
 
 static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,

@@ -235,7 +235,7 @@ static void compare_tied(const struct gk_round_entry *entries, uint32_t count, u
 }
 
 enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
-                              bool measured, struct gk_round_verdict *verdict_out,
+                              bool measured, double spread, struct gk_round_verdict *verdict_out,
                               struct gk_err *err)
 {
     struct gk_round_verdict verdict = {.settled = true};
@@ -247,7 +247,7 @@ enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t cou
     if (verdict.best == UINT32_MAX) {
         return gk_fail(err, GK_NO_PICK, "none of the %u entries came through the round", count);
     }
-    verdict.noise_floor = noise_floor(entries, count, seed, measured);
+    verdict.noise_floor = fmax(noise_floor(entries, count, seed, measured), spread);
     verdict.margin = fmax(verdict.noise_floor, GK_TIE_MARGIN);
     for (uint32_t i = 0; i < count; i++) {
         struct gk_round_verdict_entry *entry = &verdict.entries[i];

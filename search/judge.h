@@ -52,7 +52,8 @@ struct gk_round_verdict_entry {
 
 struct gk_round_verdict {
     uint32_t best;      /* index of the entry with the smallest median */
-    double noise_floor; /* of the copies' ratio; 0 when every sample is equal */
+    double noise_floor; /* of the copies' ratio, or the GPUs' spread if that is more; 0 when every
+                           sample is equal and no spread is known */
     double margin;      /* max(noise floor, GK_TIE_MARGIN) */
     uint32_t tie_count;
     struct gk_round_verdict_entry entries[GK_FINALISTS_MAX];
@@ -61,9 +62,11 @@ struct gk_round_verdict {
 };
 
 /* measured: samples have noise, so few passes settle nothing and a floor is assumed where the
- * copies tell none; false: times of a model. GK_NO_PICK when every entry is dropped. */
+ * copies tell none; false: times of a model. spread: how far GPUs of one key stand apart, half of
+ * it, as a part of the time (0: not known): no noise floor is below it. GK_NO_PICK when every entry
+ * is dropped. */
 enum gk_status gk_judge_round(const struct gk_round_entry *entries, uint32_t count, uint64_t seed,
-                              bool measured, struct gk_round_verdict *verdict_out,
+                              bool measured, double spread, struct gk_round_verdict *verdict_out,
                               struct gk_err *err);
 
 /* The pick inside the tie set by the fixed rule: the incumbent; else the default; else the config

@@ -205,6 +205,8 @@ static enum gk_status run_mock(struct executor *executor, const struct gk_json *
         wait_ms(1000000);
     }
     executor->lost = decision.outcome == GK_MOCK_LOSE;
+    decision.time_ns *= gk_device_skew(executor->options->device);
+    decision.twice_ns *= gk_device_skew(executor->options->device);
     int64_t set = gk_json_get_int(json, "input_set", 0);
     bool compares =
         gk_json_get_bool(json, "final", false) && !gk_json_get_bool(json, "measure_only", false);

@@ -28,6 +28,8 @@ printed watch watch 1
 printed best best gemm
 printed trials trials 1
 printed workers workers
+"$BIN/gktune" run gemm --shapes "$TMP/shapes.json" --device 'mock:sm_80' --device 'mock:sm_80#1@1.02' --budget 4 --spread --state "$TMP/two" >"$TMP/out" 2>&1 || bad "a run over two devices: $(cat "$TMP/out")"
+printed workers_spread workers --spread --state "$TMP/two"
 printed kernels kernels gemm
 printed pause pause 2
 printed resume resume 2

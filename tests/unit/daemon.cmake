@@ -9,12 +9,17 @@ gk_test(test_blobs LIBS gk_daemon_shell)
 gk_test(test_prior SOURCES daemon_rig.c LIBS gk_daemon TIMEOUT 120)
 gk_test(test_operators SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_measured SOURCES daemon_rig.c LIBS gk_daemon)
+gk_test(test_spread SOURCES daemon_rig.c LIBS gk_daemon)
 gk_test(test_daemon_e2e LIBS gk_link gk_catalog TIMEOUT 180)
 add_dependencies(test_daemon_e2e gktuned gktune)
 
 # Every message that the core and the scripted parties exchanged is what the schema says; wrong ones are refused.
 set_tests_properties(test_core_path PROPERTIES FIXTURES_SETUP written_messages)
 set_tests_properties(test_measured PROPERTIES FIXTURES_SETUP measured_messages)
+set_tests_properties(test_spread PROPERTIES FIXTURES_SETUP spread_messages)
+add_test(NAME schema_message_spread COMMAND ${gk_validate} --lines
+  ${CMAKE_SOURCE_DIR}/schemas/message.schema.json test_spread.jsonl)
+set_tests_properties(schema_message_spread PROPERTIES FIXTURES_REQUIRED spread_messages TIMEOUT 60 LABELS unit)
 set_tests_properties(test_operators PROPERTIES FIXTURES_SETUP operator_messages)
 add_test(NAME schema_message_operators COMMAND ${gk_validate} --lines
   ${CMAKE_SOURCE_DIR}/schemas/message.schema.json test_operators.jsonl)

@@ -381,9 +381,10 @@ static double noisy(struct rig *rig, double ns)
     return ns * (1 + rig->measured.noise * (unit / 18446744073709551616.0 - 0.5));
 }
 
-static double ns_of(const struct rig *rig, const char *config)
+static double ns_of(const struct rig *rig, const struct rig_worker *worker, const char *config)
 {
-    return rig->measured.time_of ? rig->measured.time_of(config) : time_of(config);
+    double ns = rig->measured.time_of ? rig->measured.time_of(config) : time_of(config);
+    return worker->skew > 0 ? ns * worker->skew : ns;
 }
 
 static struct gk_json *record_of(const struct rig *rig, const struct rig_worker *worker,
@@ -402,7 +403,7 @@ static struct gk_json *record_of(const struct rig *rig, const struct rig_worker 
         gk_record_fail(&record, GK_STAGE_VERIFY, GK_FAILURE_WRONG, "element 3: got 1, wanted 2");
     } else {
         record.stage = GK_STAGE_DONE;
-        record.time_ns = ns_of(rig, config);
+        record.time_ns = ns_of(rig, worker, config);
         record.samples_ns[0] = record.time_ns;
         record.sample_count = 1;
     }
@@ -442,12 +443,14 @@ static struct gk_json *vendor_failure(void)
 }
 
 /* In sustained passes everything takes 1.3 times as long, and the vendor is no exception. */
-static struct gk_json *sample_of(struct rig *rig, const struct gk_json *config, int64_t pass)
+static struct gk_json *sample_of(struct rig *rig, const struct rig_worker *worker,
+                                 const struct gk_json *config, int64_t pass)
 {
     struct gk_json *sample = gk_json_new_object(), *ns = gk_json_new_array();
     const char *text = gk_json_get_string(config, "config", NULL);
     bool sustained = rig->measured.sustained_from > 0 && pass >= rig->measured.sustained_from;
-    double time_ns = (text ? ns_of(rig, text) : rig->measured.vendor_ns) * (sustained ? 1.3 : 1);
+    double time_ns =
+        (text ? ns_of(rig, worker, text) : rig->measured.vendor_ns) * (sustained ? 1.3 : 1);
     assert_true(gk_json_push(ns, gk_json_new_real(noisy(rig, time_ns))));
     assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) &&
                 gk_json_set(sample, "ns", ns) &&
@@ -471,7 +474,7 @@ static struct gk_json *pass_of(struct rig *rig, const struct rig_worker *worker,
         const struct gk_json *config = gk_json_at(configs, i);
         bool is_vendor = gk_json_get_int(config, "trial", -1) == 0;
         if (!is_vendor || rig->measured.vendor_ns > 0) {
-            assert_true(gk_json_push(samples, sample_of(rig, config, pass)));
+            assert_true(gk_json_push(samples, sample_of(rig, worker, config, pass)));
         } else if (pass == 1) {
             assert_true(gk_json_push(failed, vendor_failure()));
         }

@@ -24,7 +24,8 @@ struct rig_worker {
     int64_t retry_after_ms;  /* of the last REJECT */
     const char *host, *boot; /* that HELLO claims; NULL: the same as all others */
     int64_t version;         /* that it speaks; 0: ours */
-    uint64_t left_out; /* entries of rounds that later passes go without, once for each ACK */
+    uint64_t left_out;       /* entries of rounds that later passes go without, once for each ACK */
+    double skew;             /* its times are so many times as long; 0: as long */
 };
 
 struct rig {
@@ -56,7 +57,7 @@ struct rig {
     bool (*fails)(const char *config);
     const char *driver; /* what devices say of it; NULL: nothing */
     uint64_t noise_state;
-    uint64_t log_hash;       /* over all that a worker was given, in order of tokens */
+    uint64_t log_hash;           /* over all that a worker was given, in order of tokens */
     struct gk_json *record_seen; /* of the last answer to a trial */
     struct gk_json *written;     /* every message body with its type, for the schema */
 };

@@ -48,7 +48,7 @@ static void equal_samples_settle_at_once(void **state)
     const double ns[] = {100, 100, 100.4, 101};
     make_round(ns, 4, 2, 0);
     entries[0].twin = 1;
-    assert_ok(gk_judge_round(entries, 4, 1, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 4, 1, false, 0, &verdict, &err), err);
     assert_int_equal(verdict.best, 0);
     assert_true(verdict.noise_floor == 0 && verdict.margin == GK_TIE_MARGIN);
     assert_true(verdict.settled);
@@ -58,7 +58,7 @@ static void equal_samples_settle_at_once(void **state)
     assert_false(verdict.entries[3].tied);
     assert_int_equal(verdict.tie_count, 2);
     make_round(ns, 4, 1, 0);
-    assert_ok(gk_judge_round(entries, 4, 1, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 4, 1, false, 0, &verdict, &err), err);
     assert_false(verdict.settled); /* one pass shows no spread */
 }
 
@@ -67,16 +67,16 @@ static void a_clear_winner_through_a_drift(void **state)
     (void)state;
     const double ns[] = {105, 100, 110}; /* the drift is 20 %: only pairing sees through it */
     make_round(ns, 3, 9, 0.002);
-    assert_ok(gk_judge_round(entries, 3, 5, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 5, false, 0, &verdict, &err), err);
     assert_int_equal(verdict.best, 1);
     assert_int_equal(verdict.tie_count, 1);
     assert_true(verdict.settled);
     assert_true(verdict.entries[0].low > 1.04 && verdict.entries[0].high < 1.06);
     struct gk_round_verdict again;
-    assert_ok(gk_judge_round(entries, 3, 5, false, &again, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 5, false, 0, &again, &err), err);
     assert_memory_equal(&again, &verdict, sizeof again);
     make_round(ns, 3, 3, 0.002);
-    assert_ok(gk_judge_round(entries, 3, 5, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 5, false, 0, &verdict, &err), err);
     assert_false(verdict.settled); /* parted, but on three passes */
 }
 
@@ -86,7 +86,7 @@ static void noisy_ties_and_the_twins_floor(void **state)
     const double ns[] = {100, 100.2, 100.1, 100, 140};
     make_round(ns, 5, 15, 0.03);
     entries[0].twin = 3;
-    assert_ok(gk_judge_round(entries, 5, 2, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 5, 2, false, 0, &verdict, &err), err);
     assert_true(verdict.noise_floor > 0.005 && verdict.noise_floor < 0.05);
     assert_true(verdict.margin == verdict.noise_floor);
     assert_int_equal(verdict.tie_count, 3);
@@ -101,10 +101,10 @@ static void more_passes_part_the_intervals(void **state)
     (void)state;
     const double ns[] = {100, 102};
     make_round(ns, 2, 5, 0.02);
-    assert_ok(gk_judge_round(entries, 2, 2, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 2, 2, false, 0, &verdict, &err), err);
     assert_false(verdict.settled);
     make_round(ns, 2, 200, 0.02);
-    assert_ok(gk_judge_round(entries, 2, 2, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 2, 2, false, 0, &verdict, &err), err);
     assert_true(verdict.settled);
     assert_int_equal(verdict.tie_count, 1);
 }
@@ -117,7 +117,7 @@ static void dropped_and_vendor_are_not_picked(void **state)
     entries[0].dropped = true;
     entries[0].pass_count = 2;
     entries[2].is_vendor = true;
-    assert_ok(gk_judge_round(entries, 4, 2, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 4, 2, false, 0, &verdict, &err), err);
     assert_int_equal(verdict.best, 1);
     assert_int_equal(verdict.tie_count, 2);
     assert_true(fabs(verdict.entries[2].ratio - 0.8) < 1e-12);
@@ -126,8 +126,8 @@ static void dropped_and_vendor_are_not_picked(void **state)
     for (int i = 0; i < 4; i++) {
         entries[i].dropped = true;
     }
-    assert_status(gk_judge_round(entries, 4, 2, false, &verdict, &err), GK_NO_PICK, err);
-    assert_status(gk_judge_round(entries, 0, 2, false, &verdict, &err), GK_NO_PICK, err);
+    assert_status(gk_judge_round(entries, 4, 2, false, 0, &verdict, &err), GK_NO_PICK, err);
+    assert_status(gk_judge_round(entries, 0, 2, false, 0, &verdict, &err), GK_NO_PICK, err);
 }
 
 static void bad_rounds_are_refused(void **state)
@@ -136,17 +136,17 @@ static void bad_rounds_are_refused(void **state)
     const double ns[] = {50, 100};
     make_round(ns, 2, 6, 0);
     entries[1].pass_count = 0;
-    assert_status(gk_judge_round(entries, 2, 2, false, &verdict, &err), GK_INPUT, err);
+    assert_status(gk_judge_round(entries, 2, 2, false, 0, &verdict, &err), GK_INPUT, err);
     assert_contains(err.text, "entry 1 of the round has 0 passes; allowed: 1 to 256");
     make_round(ns, 2, 6, 0);
     entries[1].pass_ns[3] = NAN;
-    assert_status(gk_judge_round(entries, 2, 2, false, &verdict, &err), GK_INPUT, err);
+    assert_status(gk_judge_round(entries, 2, 2, false, 0, &verdict, &err), GK_INPUT, err);
     assert_contains(err.text, "pass 3 took nan");
     make_round(ns, 2, 6, 0);
     entries[1].twin = 2;
-    assert_status(gk_judge_round(entries, 2, 2, false, &verdict, &err), GK_INPUT, err);
-    assert_status(gk_judge_round(entries, GK_FINALISTS_MAX + 1, 2, false, &verdict, &err), GK_LIMIT,
-                  err);
+    assert_status(gk_judge_round(entries, 2, 2, false, 0, &verdict, &err), GK_INPUT, err);
+    assert_status(gk_judge_round(entries, GK_FINALISTS_MAX + 1, 2, false, 0, &verdict, &err),
+                  GK_LIMIT, err);
 }
 
 static void the_pick_follows_its_rule(void **state)
@@ -159,17 +159,17 @@ static void the_pick_follows_its_rule(void **state)
     entries[2].is_incumbent = true;
     entries[0].is_default = true;
     entries[4].is_incumbent = false;
-    assert_ok(gk_judge_round(entries, 5, 1, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 5, 1, false, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 5, popularity, &reason), 2);
     assert_string_equal(reason, "incumbent");
     entries[2].is_incumbent = false;
     entries[4].is_incumbent = true; /* not tied: loses its right */
-    assert_ok(gk_judge_round(entries, 5, 1, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 5, 1, false, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 5, popularity, &reason), 0);
     assert_string_equal(reason, "default");
     entries[0].is_default = false;
     entries[1].resource_rank = 120;
-    assert_ok(gk_judge_round(entries, 5, 1, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 5, 1, false, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 5, popularity, &reason), 2);
     assert_string_equal(reason, "fewest resources"); /* among the two most popular */
     const uint32_t lone[] = {3, 9, 2, 1, 50};
@@ -182,7 +182,7 @@ static void the_pick_follows_its_rule(void **state)
     assert_int_equal(gk_judge_pick(entries, &verdict, 5, NULL, &reason), 3);
     const double apart[] = {100, 200};
     make_round(apart, 2, 2, 0);
-    assert_ok(gk_judge_round(entries, 2, 1, false, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 2, 1, false, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 2, NULL, &reason), 0);
     assert_string_equal(reason, "alone in the tie set");
 }
@@ -217,17 +217,17 @@ static void nothing_replaces_what_it_does_not_beat(void **state)
         entries[1].pass_ns[pass] = pass % 3 == 0 ? 100.2 : 103.2;
     }
     entries[2].is_default = true;
-    assert_ok(gk_judge_round(entries, 3, 3, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 3, true, 0, &verdict, &err), err);
     assert_true(verdict.entries[0].tied && verdict.entries[1].tied && !verdict.entries[2].tied);
     assert_true(verdict.entries[0].beats_default && verdict.entries[0].beats_incumbent);
     assert_false(verdict.entries[1].beats_default);
     assert_int_equal(gk_judge_pick(entries, &verdict, 3, popularity, NULL), 0);
     entries[2].is_default = false; /* nothing to beat: popularity decides */
-    assert_ok(gk_judge_round(entries, 3, 3, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 3, true, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 3, popularity, NULL), 1);
     entries[1].is_default = true; /* the default is tied, but what is exported beats it nearly */
     entries[2].is_incumbent = true;
-    assert_ok(gk_judge_round(entries, 3, 3, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 3, true, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 3, popularity, NULL), 0);
 }
 
@@ -237,7 +237,7 @@ static void the_vendor_is_paired_with_the_tied(void **state)
     const double ns[] = {100, 90, 130}; /* the vendor is ahead of us */
     make_round(ns, 3, 9, 0.004);
     entries[1].is_vendor = true;
-    assert_ok(gk_judge_round(entries, 3, 3, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 3, true, 0, &verdict, &err), err);
     assert_int_equal(verdict.best, 0);
     assert_true(fabs(verdict.entries[0].of_vendor - 0.9) < 0.01);
     assert_true(verdict.entries[0].of_vendor_low <= verdict.entries[0].of_vendor &&
@@ -246,7 +246,7 @@ static void the_vendor_is_paired_with_the_tied(void **state)
     assert_true(verdict.entries[2].of_vendor == 0 && verdict.entries[1].of_vendor == 0);
     assert_false(verdict.entries[1].tied);
     entries[1].dropped = true; /* no library here */
-    assert_ok(gk_judge_round(entries, 3, 3, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 3, true, 0, &verdict, &err), err);
     assert_true(verdict.entries[0].of_vendor == 0);
 }
 
@@ -257,20 +257,20 @@ static void few_passes_settle_nothing_that_is_measured(void **state)
     for (uint32_t passes = 1; passes < GK_PASSES_MEASURED_MIN; passes++) {
         make_round(ns, 3, passes, 0);
         entries[0].twin = 2;
-        assert_ok(gk_judge_round(entries, 3, 1, true, &verdict, &err), err);
+        assert_ok(gk_judge_round(entries, 3, 1, true, 0, &verdict, &err), err);
         assert_false(verdict.settled);
         assert_true(verdict.noise_floor == GK_FLOOR_FEW_PASSES);
     }
     make_round(ns, 3, 3, 0);
     entries[0].twin = 2;
-    assert_ok(gk_judge_round(entries, 3, 1, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 3, 1, true, 0, &verdict, &err), err);
     assert_true(verdict.settled);
     assert_true(verdict.noise_floor > 0.0009 && verdict.noise_floor < 0.0011); /* steady: 0.1 % */
     make_round(ns, 1, 1, 0);                                                   /* alone, one pass */
-    assert_ok(gk_judge_round(entries, 1, 1, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 1, 1, true, 0, &verdict, &err), err);
     assert_false(verdict.settled);
     make_round(ns, 2, 9, 0); /* no copies: no floor is known */
-    assert_ok(gk_judge_round(entries, 2, 1, true, &verdict, &err), err);
+    assert_ok(gk_judge_round(entries, 2, 1, true, 0, &verdict, &err), err);
     assert_true(verdict.noise_floor == GK_FLOOR_NO_COPIES);
 }
 
@@ -303,7 +303,7 @@ static void noise_never_makes_it_slower(void **state)
         rough_round(seed, equal, 9, 12);
         entries[0].is_default = true;
         entries[0].twin = 8;
-        assert_ok(gk_judge_round(entries, 9, seed, true, &verdict, &err), err);
+        assert_ok(gk_judge_round(entries, 9, seed, true, 0, &verdict, &err), err);
         uint32_t pick = gk_judge_pick(entries, &verdict, 9, NULL, NULL);
         changed += pick != 0;
         slower += equal[pick] > 100;
@@ -313,7 +313,7 @@ static void noise_never_makes_it_slower(void **state)
         for (uint32_t pass = 0; pass < 12; pass++) { /* the copy is one of entry 1 */
             entries[8].pass_ns[pass] *= 0.95;
         }
-        assert_ok(gk_judge_round(entries, 9, seed, true, &verdict, &err), err);
+        assert_ok(gk_judge_round(entries, 9, seed, true, 0, &verdict, &err), err);
         pick = gk_judge_pick(entries, &verdict, 9, NULL, NULL);
         missed += ahead[pick] > 97;
         slower += ahead[pick] > 100;

@@ -42,6 +42,7 @@ static const struct {
     {"best", GK_ROLES_ALL},
     {"export_data", GK_ROLES_ALL},
     {"workers", GK_ROLES_ALL},
+    {"spread", GK_ROLES_ALL},
     {"blob_put", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"submit", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
     {"submit_suite", GK_ROLE_SUBMIT | GK_ROLE_ADMIN},
