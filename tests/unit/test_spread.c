@@ -126,6 +126,7 @@ static void the_winner_goes_round(void **state)
     struct rig rig;
     (void)state;
     open_rig(&rig, skews, 3);
+    rig.written = gk_json_new_array();
     int64_t first = submit(&rig, "a", TWO);
     (void)rig_work(&rig, 5000);
     assert_string_equal(rig_job_state(&rig, first), "done");
