@@ -41,6 +41,9 @@
  * were cut off together do not come together. */
 #define RECONNECT_LEAST_MS 100
 #define RECONNECT_MORE_MS  700
+/* On the local socket there is no crowd, and a try costs a system call that fails. */
+#define RECONNECT_LOCAL_LEAST_MS 10
+#define RECONNECT_LOCAL_MORE_MS  30
 /* ZMQ_ZERO_COPY_RECV, which the header shows with the draft API alone. A message received without a
  * copy holds the whole buffer that it came in: 18 KB for a PING, a queue of them 18 MB (measured).
  */
@@ -50,9 +53,10 @@
 struct gk_link {
     void *context;
     void *socket;
-    void *monitor;      /* of a link that connects with a key: whether it was refused */
+    void *monitor;      /* of a link that connects: how often it was, and whether it was refused */
     struct gk_zap *zap; /* of a server with a key */
     bool is_router, borrows_context, refused;
+    uint32_t connections; /* made so far, as the monitor has told */
     /* Of the last encode: kept, so that sending allocates nothing in the steady state. */
     struct gk_buf body;
     /* as bound or connected; the longest ipc path has 107 bytes, a host name 253 */
@@ -322,7 +326,23 @@ enum gk_status gk_link_bind(const char *endpoint, struct gk_link **link_out, str
     return gk_link_serve(&server, link_out, err);
 }
 
-/* A client of CURVE, and somebody who hears whether it was refused. */
+/* Somebody who hears of connections. */
+static enum gk_status listen_to(struct gk_link *link, struct gk_err *err)
+{
+    char monitor[64]; /* links beside each other share the names of a context */
+    (void)snprintf(monitor, sizeof monitor, "inproc://gk.link.monitor.%p", (void *)link);
+    int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    if (zmq_socket_monitor(link->socket, monitor, events) != 0) {
+        return gk_fail(err, GK_INTERNAL, "monitor of a link: %s", zmq_strerror(zmq_errno()));
+    }
+    link->monitor = zmq_socket(link->context, ZMQ_PAIR);
+    if (!link->monitor || zmq_connect(link->monitor, monitor) != 0) {
+        return gk_fail(err, GK_INTERNAL, "monitor of a link: %s", zmq_strerror(zmq_errno()));
+    }
+    return GK_OK;
+}
+
+/* A client of CURVE. */
 static enum gk_status take_key(struct gk_link *link, const struct gk_key *key, struct gk_err *err)
 {
     static const struct {
@@ -343,15 +363,6 @@ static enum gk_status take_key(struct gk_link *link, const struct gk_key *key, s
                            zmq_strerror(zmq_errno()));
         }
     }
-    char monitor[64]; /* links beside each other share the names of a context */
-    (void)snprintf(monitor, sizeof monitor, "inproc://gk.link.monitor.%p", (void *)link);
-    if (zmq_socket_monitor(link->socket, monitor, ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) != 0) {
-        return gk_fail(err, GK_INTERNAL, "monitor of a link: %s", zmq_strerror(zmq_errno()));
-    }
-    link->monitor = zmq_socket(link->context, ZMQ_PAIR);
-    if (!link->monitor || zmq_connect(link->monitor, monitor) != 0) {
-        return gk_fail(err, GK_INTERNAL, "monitor of a link: %s", zmq_strerror(zmq_errno()));
-    }
     return GK_OK;
 }
 
@@ -360,13 +371,18 @@ static enum gk_status connect_socket(struct gk_link *link, const char *endpoint,
 {
     uint32_t random = 0;
     gk_random_bytes(&random, sizeof random);
-    enum gk_status status = set_option(link, ZMQ_RECONNECT_IVL,
-                                       RECONNECT_LEAST_MS + (int)(random % RECONNECT_MORE_MS), err);
+    int wait_ms = is_ipc(endpoint)
+                      ? RECONNECT_LOCAL_LEAST_MS + (int)(random % RECONNECT_LOCAL_MORE_MS)
+                      : RECONNECT_LEAST_MS + (int)(random % RECONNECT_MORE_MS);
+    enum gk_status status = set_option(link, ZMQ_RECONNECT_IVL, wait_ms, err);
     if (status == GK_OK && strchr(endpoint, '[')) {
         status = set_option(link, ZMQ_IPV6, 1, err);
     }
     if (status == GK_OK && !is_ipc(endpoint)) {
         status = take_key(link, key, err);
+    }
+    if (status == GK_OK) {
+        status = listen_to(link, err);
     }
     if (status == GK_OK && zmq_connect(link->socket, endpoint) != 0) {
         int error = zmq_errno();
@@ -481,23 +497,42 @@ enum gk_status gk_link_look_again(struct gk_link *link, struct gk_peer *peer, st
                : GK_OK;
 }
 
-enum gk_status gk_link_refused(struct gk_link *link, struct gk_err *err)
+/* What the monitor has to tell. Of a message of two frames, the first one begins with the event. */
+static void hear_monitor(struct gk_link *link)
 {
-    while (link->monitor && !link->refused) {
+    for (bool came = link->monitor != NULL; came;) {
         zmq_msg_t event, address;
+        uint16_t number = 0;
         (void)zmq_msg_init(&event); /* cannot fail */
         (void)zmq_msg_init(&address);
-        bool came = zmq_msg_recv(&event, link->monitor, ZMQ_DONTWAIT) >= 0;
+        came = zmq_msg_recv(&event, link->monitor, ZMQ_DONTWAIT) >= 0;
+        if (came && zmq_msg_size(&event) >= sizeof number) {
+            memcpy(&number, zmq_msg_data(&event), sizeof number);
+        }
         if (came && zmq_msg_more(&event)) {
             (void)zmq_msg_recv(&address, link->monitor, ZMQ_DONTWAIT); /* of the same message */
         }
         (void)zmq_msg_close(&event);
         (void)zmq_msg_close(&address);
-        if (!came) {
-            break;
-        }
-        link->refused = true; /* the only event that is asked for */
+        link->refused = link->refused || number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+        link->connections += number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     }
+}
+
+uint32_t gk_link_connections(struct gk_link *link)
+{
+    hear_monitor(link);
+    return link->connections;
+}
+
+void *gk_link_monitor(struct gk_link *link)
+{
+    return link->monitor;
+}
+
+enum gk_status gk_link_refused(struct gk_link *link, struct gk_err *err)
+{
+    hear_monitor(link);
     return link->refused ? gk_fail(err, GK_DENIED,
                                    "%s: the daemon refuses this key: it is not admitted there, was "
                                    "revoked, or may not be used from this host (gktune keys list "

@@ -103,6 +103,9 @@ enum gk_status gk_link_look_again(struct gk_link *link, struct gk_peer *peer, st
 /* Of a connected link: GK_DENIED when the other side has refused the key, GK_OK while nothing is
  * known. After GK_DENIED the link is of no more use. */
 enum gk_status gk_link_refused(struct gk_link *link, struct gk_err *err);
+/* Of a connected link: how many connections it has had so far. libzmq makes a new one by itself
+ * when one breaks; to the other side it is another peer, and what was on its way is lost. */
+uint32_t gk_link_connections(struct gk_link *link);
 
 /* Never blocks. peer is for a bound link (NULL otherwise). The message stays the caller's. */
 enum gk_status gk_link_send(struct gk_link *link, const struct gk_peer *peer,
@@ -133,7 +136,8 @@ enum gk_status gk_link_receive_text(struct gk_link *link, struct gk_peer *peer_o
  * and after every send (loop.h is the wrapper for libuv). */
 int gk_link_fd(struct gk_link *link);
 
-/* For loop.c: the ZMQ socket. */
+/* For loop.c: the ZMQ socket, and the one that tells of connections (NULL: a bound link). */
 void *gk_link_socket(struct gk_link *link);
+void *gk_link_monitor(struct gk_link *link);
 
 #endif

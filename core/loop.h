@@ -17,7 +17,8 @@ struct gk_loop_link;
 
 /* Called on the loop's thread when the link may have something to receive. It should receive until
  * GK_AGAIN or its own bound; if it stops early it is called again. It may send. It must not destroy
- * the watcher. */
+ * the watcher. Of a connected link it is called for connections as well, until somebody has asked
+ * gk_link_connections(). */
 typedef void (*gk_loop_ready_cb)(void *context);
 
 enum gk_status gk_loop_watch(uv_loop_t *loop, struct gk_link *link, gk_loop_ready_cb ready,

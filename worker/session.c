@@ -368,6 +368,18 @@ static void begin_again(struct worker *worker)
     say_hello(worker);
 }
 
+/* libzmq has made another connection by itself. To the daemon it is a stranger's, and what was on
+ * its way is lost: waiting for the next PING to be told so would take seconds. */
+static void look_at_connection(struct worker *worker)
+{
+    uint32_t connections = gk_link_connections(worker->link);
+    if (connections > worker->connections && worker->connections > 0) {
+        worker_log(worker, GK_WORKER_SESSION, "connected anew; a new session begins");
+        begin_again(worker);
+    }
+    worker->connections = connections;
+}
+
 static void take_error(struct worker *worker, const struct gk_json *body)
 {
     const char *text = gk_json_get_string(body, "text", "");
@@ -466,6 +478,9 @@ static void take_message(struct worker *worker, const struct gk_message *message
 static void on_ready(void *context)
 {
     struct worker *worker = context;
+    if (!worker->closing && !worker->ending) {
+        look_at_connection(worker);
+    }
     for (uint32_t i = 0; i < RECEIVE_MAX && !worker->closing && !worker->ending; i++) {
         struct gk_peer peer;
         struct gk_message message = {0};
@@ -502,6 +517,7 @@ enum gk_status session_connect(struct worker *worker, struct gk_err *err)
         return status;
     }
     worker->welcome = false;
+    worker->connections = 0;
     worker->epoch = worker->session = worker->seq = 0;
     worker->heard_ms = uv_now(&worker->loop);
     worker->heartbeat_ms = HEARTBEAT_DEFAULT_MS;
@@ -580,6 +596,7 @@ void session_beat(struct worker *worker)
         session_disconnect(worker);
         return;
     }
+    look_at_connection(worker); /* asking for refusals may have taken the event */
     if (silent_ms > worker->heartbeat_ms * worker->liveness) {
         worker_log(worker, GK_WORKER_CONNECTING,
                    "no word from the daemon for %llu ms; connecting again",

@@ -168,7 +168,8 @@ struct worker {
     char store_id[40];
     uint64_t hold_ms; /* a REJECT asked to stay away for so long */
     uint64_t heard_ms, pinged_ms, heartbeat_ms, liveness;
-    uint32_t attempts; /* of connecting, since the last WELCOME */
+    uint32_t attempts;    /* of connecting, since the last WELCOME */
+    uint32_t connections; /* of the link, as far as looked at */
     bool welcome, was_ready, ending;
     bool closing;        /* the link is given up; the reconnect timer closes it */
     uint64_t welcome_at; /* number of sessions so far */

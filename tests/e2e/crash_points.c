@@ -9,17 +9,23 @@
  *                  [--store FILE]                     begins with this store, which is migrated
  *     crash_points BIN SHIM --kills N --seed S        SIGKILL at random moments instead
  *     crash_points BIN PROXY --chaos N --seed S       N runs through tests/support/chaos_proxy.c
+ *     ... --jobs N                                    so many at once: they mostly wait
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +41,8 @@
 #define ANSWER_MS  1500
 #define LOOK_MS    10
 #define MARK_WAITS 40 /* looks at a daemon whose disk is full before it is ended */
+#define JOBS_MAX   32
+#define RUN_KILLS  8 /* of one run */
 
 extern char **environ;
 
@@ -44,6 +52,9 @@ struct bench {
     int64_t jobs_before;
     long at; /* 0: nobody fails */
     char folder[64], state[96], spool[96], endpoint[128], mark[96], count[96], backup[96];
+    char notify[96]; /* where the daemon says that it is ready */
+    int notify_fd;
+    bool is_ready;
     pid_t daemon, worker, proxy;
     struct gk_link *link;
     uint64_t seq, deadline_s, kills, kills_left;
@@ -122,11 +133,39 @@ static pid_t start(struct bench *bench, const char *name, char *const argv[], bo
     return pid;
 }
 
+/* What daemons have said on their notify socket: whether one is ready. */
+static void hear_daemon(struct bench *bench)
+{
+    char text[512];
+    ssize_t size;
+    while ((size = recv(bench->notify_fd, text, sizeof text, MSG_DONTWAIT)) > 0) {
+        bench->is_ready = bench->is_ready || memmem(text, (size_t)size, "READY=1", 7);
+    }
+}
+
 static void start_daemon(struct bench *bench, bool armed)
 {
-    char name[] = "gktuned", state[] = "--state";
-    char *const argv[] = {name, state, bench->state, NULL};
+    char name[] = "gktuned", state[] = "--state", ballast[] = "--ballast",
+         size[] = "64KiB"; /* to remove 16 MB takes as long as all of the work */
+    char *const argv[] = {name, state, bench->state, ballast, size, NULL};
+    hear_daemon(bench);
+    bench->is_ready = false; /* that was the one before */
+    if (setenv("NOTIFY_SOCKET", bench->notify, 1) != 0) {
+        lose(bench, "NOTIFY_SOCKET: %s", strerror(errno));
+    }
     bench->daemon = start(bench, name, argv, armed);
+    (void)unsetenv("NOTIFY_SOCKET"); /* a known name */
+}
+
+static void listen_to_daemons(struct bench *bench)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", bench->notify);
+    bench->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (bench->notify_fd < 0 ||
+        bind(bench->notify_fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        lose(bench, "%s: %s", bench->notify, strerror(errno));
+    }
 }
 
 static void start_worker(struct bench *bench, bool armed)
@@ -226,11 +265,21 @@ static void tend(struct bench *bench)
 
 /* ------------------------------------------------------------------ asking */
 
+static void await_daemon(struct bench *bench)
+{
+    for (hear_daemon(bench); !bench->is_ready; hear_daemon(bench)) {
+        struct pollfd item = {.fd = bench->notify_fd, .events = POLLIN};
+        (void)poll(&item, 1, LOOK_MS); /* something or not: look again */
+        tend(bench);
+    }
+}
+
 static void connect_again(struct bench *bench)
 {
     struct gk_err err = {0};
     gk_link_destroy(bench->link);
     bench->link = NULL;
+    await_daemon(bench);
     if (gk_link_connect(bench->endpoint, &bench->link, &err) != GK_OK) {
         lose(bench, "connect: %s", err.text);
     }
@@ -257,8 +306,8 @@ static struct gk_json *ask_once(struct bench *bench, const char *verb, struct gk
             (void)gk_link_wait(bench->link, LOOK_MS, NULL); /* time out or not: look again */
         }
         tend(bench);
-        if (bench->daemon != daemon) {
-            break;
+        if (bench->daemon != daemon || gk_link_connections(bench->link) > 1) {
+            break; /* question or answer are lost */
         }
     }
     connect_again(bench);
@@ -526,6 +575,7 @@ static long run_point(struct bench *bench, long at)
     (void)snprintf(bench->mark, sizeof bench->mark, "%s/mark", bench->folder);
     (void)snprintf(bench->count, sizeof bench->count, "%s/count", bench->folder);
     (void)snprintf(bench->backup, sizeof bench->backup, "%s/backup.db", bench->folder);
+    (void)snprintf(bench->notify, sizeof bench->notify, "%s/notify", bench->folder);
     (void)snprintf(bench->endpoint, sizeof bench->endpoint, "ipc://%s/gktuned.sock", bench->state);
     if (mkdir(bench->state, 0700) != 0) {
         lose(bench, "mkdir: %s", strerror(errno));
@@ -533,6 +583,7 @@ static long run_point(struct bench *bench, long at)
     if (bench->store) {
         begin_with(bench);
     }
+    listen_to_daemons(bench);
     start_daemon(bench, at > 0 || !bench->chaos);
     if (bench->chaos) {
         start_proxy(bench, bench->chaos);
@@ -555,24 +606,90 @@ static long run_point(struct bench *bench, long at)
     if (bench->chaos) {
         end_proxy(bench);
     }
+    (void)close(bench->notify_fd); /* nobody speaks any more */
     check(bench);
     long calls = calls_made(bench);
     (void)nftw(bench->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* what stays is in /tmp */
     return calls;
 }
 
+/* ------------------------------------------------------------------ many of them */
+
+struct plan {
+    long every, at, jobs;
+    uint64_t seed, kills, chaos;
+};
+
+/* What the processes of runs tell the one that started them. */
+struct told {
+    atomic_long calls;
+    atomic_ulong kills;
+};
+
+struct crew {
+    struct bench *bench;
+    struct told *told;
+    long jobs, running;
+    bool lost;
+};
+
+static void crew_init(struct crew *crew, struct bench *bench, const struct plan *plan)
+{
+    void *shared =
+        mmap(NULL, sizeof *crew->told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        lose(bench, "mmap: %s", strerror(errno));
+    }
+    *crew = (struct crew){.bench = bench, .told = shared, .jobs = plan->jobs};
+}
+
+static void crew_wait(struct crew *crew, long running)
+{
+    int status = 0;
+    while (crew->running > running && wait(&status) > 0) {
+        crew->running--;
+        crew->lost = crew->lost || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+}
+
+/* A run in a process of its own, when there is room for one more. False: one has failed, and the
+ * others have ended. */
+static bool crew_run(struct crew *crew, long at)
+{
+    crew_wait(crew, crew->jobs - 1);
+    if (crew->lost) {
+        crew_wait(crew, 0);
+        return false;
+    }
+    pid_t pid = fork(); /* no link exists here: each run makes its own */
+    if (pid < 0) {
+        lose(crew->bench, "fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        long calls = run_point(crew->bench, at); /* it ends the program if it fails */
+        atomic_store(&crew->told->calls, calls);
+        (void)atomic_fetch_add(&crew->told->kills, crew->bench->kills);
+        exit(0);
+    }
+    crew->running++;
+    return true;
+}
+
+static bool crew_end(struct crew *crew)
+{
+    crew_wait(crew, 0);
+    return !crew->lost;
+}
+
 static int usage(void)
 {
     (void)fprintf(stderr,
                   "usage: crash_points BIN SHIM --who NAME --how HOW [--every N] [--seed S]"
-                  " [--at N] [--store FILE] | --kills N [--seed S] | --chaos N [--seed S]\n");
+                  " [--at N] [--store FILE] | --kills N [--seed S] | --chaos N [--seed S];"
+                  " [--jobs N], 1 to %d\n",
+                  JOBS_MAX);
     return 2;
 }
-
-struct plan {
-    long every, at;
-    uint64_t seed, kills, chaos;
-};
 
 static bool read_options(int argc, char **argv, struct bench *bench, struct plan *plan)
 {
@@ -588,6 +705,8 @@ static bool read_options(int argc, char **argv, struct bench *bench, struct plan
             plan->every = strtol(value, NULL, 10);
         } else if (strcmp(name, "--at") == 0) {
             plan->at = strtol(value, NULL, 10);
+        } else if (strcmp(name, "--jobs") == 0) {
+            plan->jobs = strtol(value, NULL, 10);
         } else if (strcmp(name, "--seed") == 0) {
             plan->seed = strtoull(value, NULL, 10);
         } else if (strcmp(name, "--kills") == 0) {
@@ -598,37 +717,81 @@ static bool read_options(int argc, char **argv, struct bench *bench, struct plan
             return false;
         }
     }
-    return argc % 2 == 1 && plan->every > 0;
+    return argc % 2 == 1 && plan->every > 0 && plan->jobs > 0 && plan->jobs <= JOBS_MAX;
 }
 
 static int random_kills(struct bench *bench, const struct plan *plan)
 {
+    struct crew crew;
     uint64_t runs = 0;
-    while (bench->kills < plan->kills) {
-        uint64_t left = plan->kills - bench->kills;
-        bench->kills_left = left < 8 ? left : 8;
-        (void)run_point(bench, 0); /* the number of calls is of no interest here */
-        runs++;
+    crew_init(&crew, bench, plan);
+    bench->kills_left = RUN_KILLS;
+    /* A run may end before all of its kills, so how many runs it takes shows only then. */
+    for (; atomic_load(&crew.told->kills) < plan->kills; runs++) {
+        gk_prng_init(&bench->prng, plan->seed, runs);
+        if (!crew_run(&crew, 0)) {
+            return 1;
+        }
+        uint64_t planned = atomic_load(&crew.told->kills) + (uint64_t)crew.running * RUN_KILLS;
+        crew_wait(&crew, planned < plan->kills ? crew.jobs : crew.running - 1);
     }
-    (void)printf("%" PRIu64 " kills in %" PRIu64 " runs: nothing lost, nothing twice\n",
-                 bench->kills, runs);
+    if (!crew_end(&crew)) {
+        return 1;
+    }
+    (void)printf("%lu kills in %" PRIu64 " runs: nothing lost, nothing twice\n",
+                 atomic_load(&crew.told->kills), runs);
     return 0;
 }
 
 static int through_chaos(struct bench *bench, const struct plan *plan)
 {
+    struct crew crew;
+    crew_init(&crew, bench, plan);
     for (uint64_t i = 0; i < plan->chaos; i++) {
         bench->chaos = plan->seed + i;
-        (void)run_point(bench, 0); /* the number of calls is of no interest here */
+        if (!crew_run(&crew, 0)) {
+            return 1;
+        }
+    }
+    if (!crew_end(&crew)) {
+        return 1;
     }
     (void)printf("%" PRIu64 " runs through the proxy: nothing lost, nothing twice\n", plan->chaos);
+    return 0;
+}
+
+static int through_points(struct bench *bench, const struct plan *plan)
+{
+    struct crew crew;
+    long points = 0;
+    crew_init(&crew, bench, plan);
+    if (!crew_run(&crew, 0) || !crew_end(&crew)) {
+        return 1;
+    }
+    long calls = atomic_load(&crew.told->calls);
+    if (calls < 20) {
+        lose(bench, "only %ld calls were counted: the library was not loaded", calls);
+    }
+    for (long at = 1; at <= calls; at++) {
+        if (plan->every == 1 || gk_prng_below(&bench->prng, (uint64_t)plan->every) == 0) {
+            if (!crew_run(&crew, at)) {
+                return 1;
+            }
+            points++;
+        }
+    }
+    if (!crew_end(&crew)) {
+        return 1;
+    }
+    (void)printf("%s %s: %ld of %ld points, nothing lost, nothing twice\n", bench->who, bench->how,
+                 points, calls);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
     static struct bench bench = {.who = "nobody", .how = "nothing"};
-    struct plan plan = {.every = 1, .seed = 1};
+    struct plan plan = {.every = 1, .seed = 1, .jobs = 1};
     struct gk_diag diag;
     const char *all = getenv("GKTUNE_TEST_ALL");
     if (argc < 5 || !read_options(argc, argv, &bench, &plan)) {
@@ -659,17 +822,5 @@ int main(int argc, char **argv)
         (void)run_point(&bench, plan.at); /* it ends the program if it fails */
         return 0;
     }
-    long calls = run_point(&bench, 0), points = 0;
-    if (calls < 20) {
-        lose(&bench, "only %ld calls were counted: the library was not loaded", calls);
-    }
-    for (long at = 1; at <= calls; at++) {
-        if (plan.every == 1 || gk_prng_below(&bench.prng, (uint64_t)plan.every) == 0) {
-            (void)run_point(&bench, at); /* it ends the program if it fails */
-            points++;
-        }
-    }
-    (void)printf("%s %s: %ld of %ld points, nothing lost, nothing twice\n", bench.who, bench.how,
-                 points, calls);
-    return 0;
+    return through_points(&bench, &plan);
 }

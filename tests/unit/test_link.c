@@ -201,6 +201,28 @@ static void test_full_and_gone(void **state)
     gk_link_destroy(daemon);
 }
 
+/* libzmq connects again by itself: the link counts, and counts no connection twice. */
+static void test_connections_are_counted(void **state)
+{
+    (void)state;
+    struct gk_link *daemon = NULL, *client = NULL;
+    struct gk_peer peer = {0};
+    assert_int_equal(gk_link_connect(endpoint, &client, NULL), GK_OK);
+    assert_int_equal(gk_link_connections(client), 0); /* nobody is there yet */
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(gk_link_bind(endpoint, &daemon, NULL), GK_OK);
+        for (int waits = 0; waits < 5000 && gk_link_connections(client) < i; waits++) {
+            (void)gk_link_wait(client, 1, NULL);
+        }
+        send_ping(client, NULL, i);
+        assert_int_equal(receive_seq(daemon, &peer), i);
+        assert_int_equal(gk_link_connections(client), i);
+        gk_link_destroy(daemon);
+    }
+    assert_int_equal(gk_link_refused(client, NULL), GK_OK); /* of a key nobody spoke */
+    gk_link_destroy(client);
+}
+
 static void send_frames(void *socket, unsigned count, size_t size)
 {
     char *bytes = calloc(1, size + 1);
@@ -290,10 +312,11 @@ static void test_nobody_listens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_directions),      cmocka_unit_test(test_address_in_use),
-        cmocka_unit_test(test_stale_socket_file),    cmocka_unit_test(test_bad_endpoints),
-        cmocka_unit_test(test_full_and_gone),        cmocka_unit_test(test_malformed_messages),
-        cmocka_unit_test(test_frame_over_the_limit), cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_both_directions),    cmocka_unit_test(test_address_in_use),
+        cmocka_unit_test(test_stale_socket_file),  cmocka_unit_test(test_bad_endpoints),
+        cmocka_unit_test(test_full_and_gone),      cmocka_unit_test(test_connections_are_counted),
+        cmocka_unit_test(test_malformed_messages), cmocka_unit_test(test_frame_over_the_limit),
+        cmocka_unit_test(test_nobody_listens),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -311,6 +311,34 @@ static void reconnects(void **state)
     fake_daemon_close(&daemon);
 }
 
+/* A connection that breaks and is made anew: the session begins anew at once. (The daemon of the
+ * test answers every PING, so nothing else would make the worker say HELLO.) */
+static void a_new_connection_is_a_new_session(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(&daemon, mock_args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_lease(&daemon, 80, "add{\"n\":10}", CONFIG("32", "endless"), 600);
+    fake_daemon_expect(&daemon, GK_MSG_STARTED, &message);
+    gk_message_fini(&message);
+    gk_link_destroy(daemon.link);
+    assert_int_equal(gk_link_bind(daemon.endpoint, &daemon.link, NULL), GK_OK);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    const struct gk_json *held = gk_json_at(gk_json_get(message.body, "held"), 0);
+    assert_int_equal(gk_json_get_int(held, "token", 0), 80);
+    assert_string_equal(gk_json_get_string(held, "state", ""), "running");
+    gk_message_fini(&message);
+    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
+    assert_true(gk_json_push(tokens, gk_json_new_int(80)) && gk_json_set(body, "tokens", tokens));
+    fake_daemon_send(&daemon, GK_MSG_CANCEL, 0, body);
+    (void)trial(&daemon, 81, CONFIG("32", "none"), 30, "none");
+    fake_daemon_close(&daemon);
+}
+
 static bool has_nvrtc(void)
 {
     struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
@@ -447,6 +475,7 @@ int main(void)
         cmocka_unit_test(carried_in_a_round),
         cmocka_unit_test(spooled_result),
         cmocka_unit_test(reconnects),
+        cmocka_unit_test(a_new_connection_is_a_new_session),
         cmocka_unit_test(emulated),
         cmocka_unit_test(killed_compilers),
     };
