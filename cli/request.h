@@ -7,7 +7,7 @@
 
 #include "cli/client.h"
 
-#define GK_DEVICES_MAX 16 /* of one command */
+#define GK_DEVICES_MAX 64 /* of one command */
 
 struct gk_request {
     const char *what; /* as written on the line */

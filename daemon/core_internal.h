@@ -48,7 +48,7 @@
 #define SEARCHES_A_DEVICE 4
 #define CREDIT_MAX        1024
 #define SESSIONS_MAX      4096
-#define DEVICES_MAX       16 /* of one worker */
+#define DEVICES_MAX       64 /* of one worker */
 #define WATCHERS_MAX      256
 #define QUEUE_MAX         65536
 #define LEASES_A_MESSAGE  8

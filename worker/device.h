@@ -189,6 +189,7 @@ enum gk_status gk_device_describe(const char *name, struct gk_device_props *prop
  * anything is opened; borrowed until the end of the process. */
 struct gk_device_places {
     const char *cuda, *nvml;
+    const char *visible; /* CUDA_VISIBLE_DEVICES; NULL: not set */
 };
 void gk_device_set_places(const struct gk_device_places *places);
 const struct gk_device_places *gk_device_places(void);

@@ -7,6 +7,7 @@
 #include "core/buf.h"
 #include "worker/cuda/device_cuda.h"
 #include "worker/cuda/gpu_lock.h"
+#include "worker/gpu_list.h"
 
 static bool set_text(struct gk_json *json, const char *name, const char *text)
 {
@@ -85,7 +86,7 @@ struct gk_json *gk_list_devices(const struct gk_compiler_places *compilers)
     if (good && gk_device_cuda_driver_about(gk_device_places(), &version, path, &err) == GK_OK) {
         (void)snprintf(version_text, sizeof version_text, "%d.%d", (int)(version / 1000),
                        (int)(version % 1000 / 10));
-        if (gk_device_cuda_list(gk_device_places(), all, GK_CUDA_GPUS_MAX, &count, &err) != GK_OK) {
+        if (gk_gpu_list(all, GK_CUDA_GPUS_MAX, &count, &err) != GK_OK) {
             count = 0;
         }
     }

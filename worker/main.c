@@ -19,6 +19,7 @@
 #include "worker/children.h"
 #include "worker/cuda/device_cuda.h"
 #include "worker/emu_report.h"
+#include "worker/gpu_list.h"
 #include "worker/list_devices.h"
 #include "worker/seats.h"
 #include "worker/supervisor.h"
@@ -308,12 +309,11 @@ static enum gk_status default_devices(struct gk_worker_options *options,
                                       struct gk_device_props **all_out, struct gk_err *err)
 {
     uint32_t count = 0;
-    struct gk_device_props *all = calloc(GK_WORKER_DEVICES_MAX, sizeof *all);
+    struct gk_device_props *all = calloc(GK_CUDA_GPUS_MAX, sizeof *all);
     if (!all) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    enum gk_status status =
-        gk_device_cuda_list(gk_device_places(), all, GK_WORKER_DEVICES_MAX, &count, err);
+    enum gk_status status = gk_gpu_list(all, GK_CUDA_GPUS_MAX, &count, err);
     if (status != GK_OK) {
         free(all);
         return gk_fail_in(err, status, "no CUDA device; --device emu:sm_80 gives an emulated one");
@@ -560,6 +560,14 @@ static int run_child(const struct arguments *arguments)
     if (strcmp(arguments->child, "compile") == 0) {
         return gk_child_compile(nvrtc);
     }
+    /* Bound to it before the driver starts: it shows this process nothing else, and of MIG
+     * instances only what is asked for so. */
+    if (gk_gpu_uuid(device) && setenv("CUDA_VISIBLE_DEVICES", gk_gpu_uuid(device), 1) != 0) {
+        return 4;
+    }
+    if (strcmp(arguments->child, "describe") == 0) {
+        return gk_child_describe(device);
+    }
     if (strcmp(arguments->child, "probe") == 0) {
         return gk_child_probe(nvrtc);
     }
@@ -639,7 +647,8 @@ int main(int argc, char **argv)
         (void)fputs(help, stdout);
         return 0;
     }
-    const struct gk_device_places places = {getenv("GKTUNE_CUDA"), getenv("GKTUNE_NVML")};
+    const struct gk_device_places places = {getenv("GKTUNE_CUDA"), getenv("GKTUNE_NVML"),
+                                            getenv("CUDA_VISIBLE_DEVICES")};
     gk_device_set_places(&places);
     if (status == GK_OK && arguments.list_devices) {
         return list_devices();

@@ -11,6 +11,7 @@
 #include "worker/cuda/gpu_lock.h"
 #include "worker/cuda/nvml.h"
 #include "worker/device.h"
+#include "worker/gpu_list.h"
 #include "worker/worker_state.h"
 
 #define CACHE_BYTES_MAX (UINT64_C(4) << 30)
@@ -154,7 +155,7 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
         const char *name = worker->options->devices[i];
         /* No device is opened here: a context in this process would take memory of the GPU and die
          * with nothing that a candidate does. */
-        enum gk_status status = gk_device_describe(name, &bench->props, err);
+        enum gk_status status = gk_gpu_describe(name, &bench->props, err);
         if (status == GK_OK && bench->props.uuid[0]) {
             status = gk_gpu_lock_take(bench->props.uuid, &bench->lock, err);
         }
@@ -167,8 +168,7 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
         bench->is_mock = strncmp(name, "mock", 4) == 0;
         bench->credit_sent = -1;
         /* On a host with fewer cores than devices some go without: theirs are shared anyway. */
-        bench->seat =
-            worker->seats && !bench->is_mock ? gk_seat_take(worker->seats) : GK_SEAT_NONE;
+        bench->seat = worker->seats && !bench->is_mock ? gk_seat_take(worker->seats) : GK_SEAT_NONE;
         worker->bench_count++;
     }
     return GK_OK;
@@ -208,9 +208,8 @@ static enum gk_status start(struct worker *worker, struct gk_err *err)
 {
     const struct gk_worker_options *options = worker->options;
     char folder[4096];
-    enum gk_status status = options->shares_cores
-                                ? gk_seats_create("gktune-core", &worker->seats, err)
-                                : GK_OK;
+    enum gk_status status =
+        options->shares_cores ? gk_seats_create("gktune-core", &worker->seats, err) : GK_OK;
     if (status == GK_OK) {
         status = open_benches(worker, err);
     }

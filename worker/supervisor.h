@@ -11,7 +11,7 @@
 #include "core/keys.h"
 #include "worker/compiler.h"
 
-#define GK_WORKER_DEVICES_MAX 16
+#define GK_WORKER_DEVICES_MAX 64 /* as daemon and command line have it */
 
 /* What a worker's log knows. Names are stable; X(enum name, name in the log, level of core/log.h)
  */
@@ -31,7 +31,7 @@
     X(SPOOL, spool, WARN) /* results on this host's disk */                                        \
     X(SANDBOX, sandbox, WARN)                                                                      \
     X(DEVICE, device, ERROR) /* its executor cannot open it: it is fenced */                       \
-    X(BUNDLE, bundle, WARN) /* sources that did not come whole */                                  \
+    X(BUNDLE, bundle, WARN)  /* sources that did not come whole */                                 \
     X(CACHE, cache, WARN)                                                                          \
     X(LEASE, lease, WARN)
 

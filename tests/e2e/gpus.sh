@@ -26,6 +26,52 @@ FAKE_NVML_HANG=1 timeout -k 5 100 "$BIN/gktune" doctor >"$TMP/out" 2>"$TMP/err"
 [ $? -lt 124 ] || bad "doctor waits for NVML for ever"
 grep -q '^warn *cuda .*--list-devices' "$TMP/out" || bad "doctor does not say that no list came: $(cat "$TMP/out")"
 
+# What CUDA_VISIBLE_DEVICES leaves, as a user, Slurm or a container sets it: by number in its order, by UUID, by its beginning.
+visible() { # what it is, what is to be listed: last digits of UUIDs
+  local got
+  got=$(CUDA_VISIBLE_DEVICES=$1 "$BIN/gktune-worker" --list-devices 2>"$TMP/err" | python3 -c '
+import json, sys
+print(" ".join(d["uuid"][:4] + d["uuid"][-2:] for d in json.load(sys.stdin)["devices"]))')
+  [ "$got" = "$2" ] || bad "CUDA_VISIBLE_DEVICES=$1 gives '$got', not '$2': $(cat "$TMP/err")"
+}
+export FAKE_CUDA_DEVICES=4
+visible 2,0 'GPU-02 GPU-00'
+visible "${uuid%00}03" 'GPU-03'
+visible 3,9,1 'GPU-03'
+visible '' ''
+SLURM_JOB_ID=7 SLURM_JOB_GPUS=1,2 visible 1,2 'GPU-01 GPU-02'
+# A GPU in parts: the driver shows a process one part and nothing beside it; each is a device with a key of its own.
+export FAKE_CUDA_DEVICES=2 FAKE_CUDA_MIG=1g.18gb,1g.18gb,3g.71gb
+part=MIG-${uuid#GPU-}
+part=${part%00}
+"$BIN/gktune-worker" --list-devices >"$TMP/list" 2>"$TMP/err" || bad "parts: $(cat "$TMP/err")"
+python3 - "$TMP/list" <<'PY' || bad "parts of a GPU: $(cat "$TMP/list" "$TMP/err")"
+import json, sys
+devices = json.load(open(sys.argv[1]))["devices"]
+assert [d["uuid"][:4] + d["uuid"][-2:] for d in devices] == ["MIG-10", "MIG-11", "MIG-12", "GPU-01"], devices
+assert [d["gpu"] for d in devices] == ["h200-16sm-mig-1g18gb"] * 2 + ["h200-48sm-mig-3g71gb", "h200-132sm"], devices
+assert [d["sms"] for d in devices] == [16, 16, 48, 132], devices
+PY
+visible "${part}12,${part}10" 'MIG-12 MIG-10'
+visible 1 'GPU-01'
+visible 0 'MIG-10'
+CUDA_VISIBLE_DEVICES=1 "$BIN/gktune-worker" --connect "ipc://$TMP/none" --device "cuda:${part}11" >"$TMP/out" 2>"$TMP/err" &&
+  bad "a part that is not ours was taken"
+grep -q "none of this machine's 1 CUDA device has that UUID" "$TMP/err" || bad "a part that is not ours: $(cat "$TMP/err")"
+# Without --device a worker takes all that it sees, each by its UUID.
+mkfifo "$TMP/all"
+exec {all}<>"$TMP/all"
+CUDA_VISIBLE_DEVICES=${part}11,${part}12 "$BIN/gktune-worker" --private --connect "ipc://$TMP/none" --spool "$TMP/c" <"$TMP/all" 2>"$TMP/parts" &
+worker=$!
+children+=("$worker")
+holds() { "$BIN/gktune-worker" --list-devices | python3 -c '
+import json, sys
+print([d["holder"] for d in json.load(sys.stdin)["devices"]] == [0, int(sys.argv[1]), int(sys.argv[1]), 0])' "$worker" | grep -q True; }
+eventually 20 holds || bad "a worker takes what it sees: $("$BIN/gktune-worker" --list-devices) $(cat "$TMP/parts")"
+kill -9 "$worker"
+wait "$worker" 2>/dev/null
+unset FAKE_CUDA_DEVICES FAKE_CUDA_MIG
+
 # None: every command that wants one says why.
 FAKE_CUDA_DEVICES=0 "$BIN/gktune-worker" --connect "ipc://$TMP/none" >"$TMP/out" 2>"$TMP/err" && bad "a worker without a GPU"
 grep -q 'CUDA_ERROR_NO_DEVICE' "$TMP/err" || bad "why there is no GPU: $(cat "$TMP/err")"

@@ -407,7 +407,8 @@ static int run_one(const struct one *one, const char *kernels, const char *devic
 
 int main(int argc, char **argv)
 {
-    const struct gk_device_places places = {getenv("GKTUNE_CUDA"), getenv("GKTUNE_NVML")};
+    const struct gk_device_places places = {.cuda = getenv("GKTUNE_CUDA"),
+                                            .nvml = getenv("GKTUNE_NVML")};
     struct gk_clock clock = gk_clock_real();
     uint32_t failed = 0, skipped = 0;
     if (argc < 2) {

@@ -1,5 +1,6 @@
 /* A double of the CUDA driver: see fake_cuda.h. */
 #include "tests/support/fake_cuda.h"
+#include "tests/support/fake_gpus.h"
 
 #include <cuda.h>
 #include <stdio.h>
@@ -195,13 +196,18 @@ static void free_ops(struct CUgraph_st *graph)
 
 /* ------------------------------------------------------------------ start and devices */
 
+/* What the environment says that there is; tests in one process say it in fake_cuda instead. */
+static struct fake_gpu gpus[FAKE_GPUS_MAX];
+static bool mapped;
+
 CUresult cuInit(unsigned flags)
 {
-    const char *count = getenv("FAKE_CUDA_DEVICES");
     (void)flags;
     ENTER();
-    if (count) {
-        fake_cuda.device_count = (int)strtol(count, NULL, 10);
+    mapped =
+        getenv("FAKE_CUDA_DEVICES") || getenv("FAKE_CUDA_MIG") || getenv("CUDA_VISIBLE_DEVICES");
+    if (mapped) {
+        fake_cuda.device_count = (int)fake_gpus_visible(gpus);
     }
     return fake_cuda.device_count > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
@@ -254,9 +260,10 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 
 CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
-    (void)device;
     ENTER();
-    (void)snprintf(name, (size_t)size, "%s", fake_cuda.name);
+    bool part = mapped && gpus[device].part >= 0;
+    (void)snprintf(name, (size_t)size, "%s%s%s", fake_cuda.name, part ? " MIG " : "",
+                   part ? gpus[device].profile : "");
     return CUDA_SUCCESS;
 }
 
@@ -266,7 +273,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     for (int i = 0; i < 16; i++) {
         uuid->bytes[i] = (char)(i * 17);
     }
-    uuid->bytes[15] = (char)device;
+    uuid->bytes[15] = (char)(mapped ? gpus[device].last : device);
     return CUDA_SUCCESS;
 }
 
@@ -286,7 +293,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     } values[] = {
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, fake_cuda.major},
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, fake_cuda.sms},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+         mapped && gpus[device].part >= 0 ? 16 * (gpus[device].profile[0] - '0') : fake_cuda.sms},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472},
         {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
@@ -302,7 +310,6 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 1 << 20},
         {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 1 << 19},
     };
-    (void)device;
     ENTER();
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         if (values[i].attribute == attribute) {
@@ -315,14 +322,15 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 /* ------------------------------------------------------------------ context, stream, events */
 
-/* Whether the digit of the device stands in the file that FAKE_CUDA_BROKEN names, now. */
+/* Whether the digit of the device, by the last byte of its UUID, stands in the file that
+ * FAKE_CUDA_BROKEN names, now. */
 static bool is_broken(CUdevice device)
 {
     const char *path = getenv("FAKE_CUDA_BROKEN");
     FILE *file = path ? fopen(path, "re") : NULL;
     bool broken = false;
     for (int c; file && (c = getc(file)) != EOF;) {
-        broken = broken || c == '0' + device;
+        broken = broken || c == '0' + (mapped ? gpus[device].last : device);
     }
     if (file) {
         (void)fclose(file); /* it was only read */

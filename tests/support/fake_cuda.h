@@ -8,8 +8,8 @@
  * illegal, ecc end with that error; hang never ends; greedy is refused for its resources.
  *
  * The test opens the same file and finds `fake_cuda` in it. Worker processes read
- * FAKE_CUDA_DEVICES, and FAKE_CUDA_BROKEN: a file with the digits of devices that do not open now;
- * where it is set, cubins load, and their kernels do nothing.
+ * FAKE_CUDA_DEVICES and FAKE_CUDA_MIG (fake_gpus.h), and FAKE_CUDA_BROKEN: a file with the digits
+ * of devices that do not open now; where it is set, cubins load, and their kernels do nothing.
  */
 #ifndef GK_TESTS_SUPPORT_FAKE_CUDA_H
 #define GK_TESTS_SUPPORT_FAKE_CUDA_H

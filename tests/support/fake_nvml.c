@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/fake_gpus.h"
+
 struct field { /* nvmlFieldValue_t */
     unsigned id, scope;
     long long timestamp, latency;
@@ -34,6 +36,13 @@ int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *rea
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list);
 int nvmlSystemGetDriverVersion(char *text, unsigned size);
 int nvmlDeviceGetVbiosVersion(void *device, char *text, unsigned size);
+int nvmlDeviceGetCount_v2(unsigned *count);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetUUID(void *device, char *text, unsigned size);
+int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending);
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count);
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **part);
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *part, void **device);
 
 static int the_gpu;
 
@@ -55,7 +64,9 @@ int nvmlInit_v2(void)
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
 {
     *device = &the_gpu;
-    return strncmp(uuid, "GPU-", 4) == 0 ? 0 : 6; /* NVML_ERROR_NOT_FOUND */
+    return strncmp(uuid, "GPU-", 4) == 0 || strncmp(uuid, "MIG-", 4) == 0
+               ? 0
+               : 6; /* NVML_ERROR_NOT_FOUND */
 }
 
 int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz)
@@ -146,4 +157,66 @@ int nvmlDeviceGetVbiosVersion(void *device, char *text, unsigned size)
 {
     (void)device;
     return text_out(text, size, "96.00.B1.00.01");
+}
+
+/* ------------------------------------------------------------------ which there are */
+
+/* Whole ones, also that in parts; then the parts. */
+static struct fake_gpu whole[FAKE_GPUS_MAX], parts[FAKE_GPUS_MAX];
+
+static unsigned part_count(void)
+{
+    unsigned count = 0, all = fake_gpus_all(parts);
+    while (count < all && parts[count].part >= 0) {
+        count++;
+    }
+    return count;
+}
+
+int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    const char *devices = getenv("FAKE_CUDA_DEVICES");
+    *count = devices ? (unsigned)strtoul(devices, NULL, 10) : 1;
+    return result();
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
+{
+    whole[index] = (struct fake_gpu){.gpu = index, .part = -1, .last = (unsigned char)index};
+    *device = &whole[index];
+    return result();
+}
+
+int nvmlDeviceGetUUID(void *device, char *text, unsigned size)
+{
+    char uuid[48];
+    fake_gpu_uuid(device, uuid);
+    return text_out(text, size, uuid);
+}
+
+int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending)
+{
+    *now = *pending = device == &whole[0] && part_count() > 0;
+    return result();
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count)
+{
+    (void)device;
+    *count = 7;
+    return result();
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **part)
+{
+    (void)device;
+    *part = &parts[index];
+    return index < part_count() ? result() : 6; /* NVML_ERROR_NOT_FOUND */
+}
+
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *part, void **device)
+{
+    (void)part;
+    *device = &the_gpu;
+    return result();
 }

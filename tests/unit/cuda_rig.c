@@ -18,7 +18,7 @@ void cuda_rig_init(struct cuda_rig *rig)
 {
     void (*reset)(void) = NULL;
     memset(rig, 0, sizeof *rig);
-    rig->places = (struct gk_device_places){GK_FAKE_CUDA, GK_FAKE_NVML};
+    rig->places = (struct gk_device_places){.cuda = GK_FAKE_CUDA, .nvml = GK_FAKE_NVML};
     void *library = dlopen(GK_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     rig->fake = dlsym(library, "fake_cuda");

@@ -55,6 +55,12 @@ struct api {
     nvml_result (*processes)(nvml_device, unsigned *, struct nvml_process *);
     nvml_result (*driver_version)(char *, unsigned);
     nvml_result (*vbios)(nvml_device, char *, unsigned);
+    nvml_result (*count)(unsigned *);
+    nvml_result (*by_index)(unsigned, nvml_device *);
+    nvml_result (*uuid)(nvml_device, char *, unsigned);
+    nvml_result (*mig_mode)(nvml_device, unsigned *, unsigned *);
+    nvml_result (*mig_most)(nvml_device, unsigned *);
+    nvml_result (*mig_by_index)(nvml_device, unsigned, nvml_device *);
 };
 
 struct gk_nvml {
@@ -90,33 +96,48 @@ static bool resolve_all(void *library, struct api *api)
     (void)resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", &api->processes);
     (void)resolve(library, "nvmlSystemGetDriverVersion", &api->driver_version);
     (void)resolve(library, "nvmlDeviceGetVbiosVersion", &api->vbios);
+    (void)resolve(library, "nvmlDeviceGetCount_v2", &api->count);
+    (void)resolve(library, "nvmlDeviceGetHandleByIndex_v2", &api->by_index);
+    (void)resolve(library, "nvmlDeviceGetUUID", &api->uuid);
+    (void)resolve(library, "nvmlDeviceGetMigMode", &api->mig_mode);
+    (void)resolve(library, "nvmlDeviceGetMaxMigDeviceCount", &api->mig_most);
+    (void)resolve(library, "nvmlDeviceGetMigDeviceHandleByIndex", &api->mig_by_index);
     return good;
+}
+
+/* The library stays mapped and started, also where this fails: others of this process may use it.
+ */
+static enum gk_status start(const char *path, struct api *api, struct gk_err *err)
+{
+    path = path ? path : NVML_FILE;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    nvml_result result = -1;
+    if (!library) {
+        const char *why = dlerror();
+        return gk_fail(err, GK_MISSING, "NVML: %s", why ? why : path);
+    }
+    if (!resolve_all(library, api)) {
+        return gk_fail(err, GK_MISSING, "NVML: %s is too old", path);
+    }
+    return (result = api->init()) == NVML_SUCCESS
+               ? GK_OK
+               : gk_fail(err, GK_MISSING, "NVML: nvmlInit: error %d", result);
 }
 
 enum gk_status gk_nvml_open(const char *path, const char *uuid, struct gk_nvml **nvml_out,
                             struct gk_err *err)
 {
-    path = path ? path : NVML_FILE;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        const char *why = dlerror();
-        return gk_fail(err, GK_MISSING, "NVML: %s", why ? why : path);
-    }
     struct gk_nvml *nvml = calloc(1, sizeof *nvml);
     if (!nvml) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    nvml_result result = -1;
-    enum gk_status status = GK_OK;
-    if (!resolve_all(library, &nvml->api)) {
-        status = gk_fail(err, GK_MISSING, "NVML: %s is too old", path);
-    } else if ((result = nvml->api.init()) != NVML_SUCCESS) {
-        status = gk_fail(err, GK_MISSING, "NVML: nvmlInit: error %d", result);
-    } else if ((result = nvml->api.by_uuid(uuid, &nvml->device)) != NVML_SUCCESS) {
+    enum gk_status status = start(path, &nvml->api, err);
+    nvml_result result = status == GK_OK ? nvml->api.by_uuid(uuid, &nvml->device) : NVML_SUCCESS;
+    if (result != NVML_SUCCESS) {
         status = gk_fail(err, GK_NOT_FOUND, "NVML: device %s: error %d", uuid, result);
     }
     if (status != GK_OK) {
-        free(nvml); /* the library stays mapped and started: others of this process may use it */
+        free(nvml);
         return status;
     }
     nvml->gpu = nvml->device;
@@ -131,6 +152,66 @@ enum gk_status gk_nvml_open(const char *path, const char *uuid, struct gk_nvml *
 void gk_nvml_close(struct gk_nvml *nvml)
 {
     free(nvml); /* NVML counts its users by itself until the process ends */
+}
+
+/* ------------------------------------------------------------------ which there are */
+
+struct list {
+    const struct api *api;
+    struct gk_nvml_listed *out;
+    uint32_t max, count;
+};
+
+static void put(struct list *list, nvml_device device, uint32_t gpu, int32_t part)
+{
+    struct gk_nvml_listed *listed = &list->out[list->count];
+    if (list->count < list->max &&
+        list->api->uuid(device, listed->uuid, sizeof listed->uuid) == NVML_SUCCESS) {
+        listed->gpu = gpu;
+        listed->part = part;
+        list->count++;
+    }
+}
+
+static bool in_parts(const struct api *api, nvml_device device)
+{
+    unsigned now = 0, pending = 0;
+    return api->mig_mode && api->mig_most && api->mig_by_index &&
+           api->mig_mode(device, &now, &pending) == NVML_SUCCESS && now != 0;
+}
+
+enum gk_status gk_nvml_list(const char *path, struct gk_nvml_listed *listed_out, uint32_t max,
+                            uint32_t *count_out, struct gk_err *err)
+{
+    struct api api = {0};
+    struct list list = {.api = &api, .out = listed_out, .max = max};
+    unsigned count = 0;
+    enum gk_status status = start(path, &api, err);
+    if (status == GK_OK &&
+        (!api.count || !api.by_index || !api.uuid || api.count(&count) != NVML_SUCCESS)) {
+        status = gk_fail(err, GK_MISSING, "NVML does not count its devices");
+    }
+    for (unsigned i = 0; status == GK_OK && i < count; i++) {
+        nvml_device device = NULL, part = NULL;
+        unsigned most = 0;
+        if (api.by_index(i, &device) != NVML_SUCCESS) {
+            continue; /* not ours to see */
+        }
+        if (!in_parts(&api, device)) {
+            put(&list, device, i, -1);
+        } else if (api.mig_most(device, &most) == NVML_SUCCESS) {
+            int32_t number = 0;
+            for (unsigned k = 0; k < most; k++) { /* places may be empty */
+                if (api.mig_by_index(device, k, &part) == NVML_SUCCESS) {
+                    put(&list, part, i, number++);
+                }
+            }
+        }
+    }
+    if (status == GK_OK) {
+        *count_out = list.count;
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------ numbers */

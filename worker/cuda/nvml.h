@@ -25,6 +25,18 @@ struct gk_nvml_about {
 
 #define GK_NVML_PROCESSES_MAX 64
 
+/* A device as NVML counts them. */
+struct gk_nvml_listed {
+    char uuid[64]; /* "GPU-..", or of a part of a GPU "MIG-.." */
+    uint32_t gpu;  /* in NVML's order */
+    int32_t part;  /* of a GPU in parts, from 0; -1: it is whole */
+};
+
+/* All GPUs that NVML shows, those in parts (MIG) by their parts alone; the first max are written.
+ * GK_MISSING: no NVML. */
+enum gk_status gk_nvml_list(const char *path, struct gk_nvml_listed *listed_out, uint32_t max,
+                            uint32_t *count_out, struct gk_err *err);
+
 /* Opens path (NULL: libnvidia-ml.so.1) for the GPU "GPU-..." or "MIG-...". GK_MISSING: no NVML;
  * GK_NOT_FOUND: it does not know the GPU. */
 enum gk_status gk_nvml_open(const char *path, const char *uuid, struct gk_nvml **nvml_out,
