@@ -469,16 +469,6 @@ static enum gk_status store_verdict(struct gk_core *core, struct task *task,
     return status == GK_OK ? spread_begin(core, task, best, err) : status;
 }
 
-/* Whether the next pass is taken at the power limit, as the worker will: a GPU that reached it
- * does not come back to bursts. */
-static bool goes_sustained(const struct gk_json *passes)
-{
-    size_t count = gk_json_count(passes);
-    const struct gk_json *last = count > 0 ? gk_json_at(passes, count - 1) : NULL;
-    return is_sustained(passes) ||
-           gk_json_get_bool(gk_json_get(last, "environment"), "at_power_limit", false);
-}
-
 /* Slower than the best by this factor, interval and all: more passes buy nothing. */
 #define BEHIND 1.03
 
@@ -496,22 +486,27 @@ static uint32_t place_of(const struct gk_json *round, const struct gk_round_entr
     return place;
 }
 
-/* Trials that the next pass goes without: clearly behind, and nobody's yardstick; in the sustained
- * regime, where each entry costs most of a second a pass, all but the fastest few. */
+/* Trials that the next pass goes without: clearly behind, and nobody's yardstick. In the sustained
+ * regime each entry costs a third of a second a pass, so that there all but the fastest few go as
+ * soon as they are behind at all. Bursts say nothing about who is fast at the power limit: the
+ * first passes there are taken of all. `used`: passes that the verdict stands on. */
 static struct gk_json *left_behind(const struct gk_json *round, const struct gk_json *passes,
                                    const struct gk_round_entry *entries,
-                                   const struct gk_round_verdict *verdict)
+                                   const struct gk_round_verdict *verdict, int64_t used)
 {
     struct gk_json *list = gk_json_new_array();
-    bool ok = list != NULL, few = goes_sustained(passes);
+    bool ok = list != NULL, sustained = is_sustained(passes);
+    bool few = sustained && used >= SUSTAINED_ALL;
     for (size_t i = 0; ok && i < gk_json_count(round); i++) {
-        bool yardstick = entries[i].is_default || entries[i].is_incumbent || entries[i].is_vendor;
+        bool yardstick = entries[i].is_default || entries[i].is_incumbent || entries[i].is_vendor ||
+                         entries[i].twin >= 0;
         int64_t trial = gk_json_get_int(gk_json_at(round, i), "trial", 0);
-        if (entries[i].dropped || yardstick || trial <= 0) {
+        double low = verdict->entries[i].low;
+        if (entries[i].dropped || yardstick || trial <= 0 || (sustained && !few)) {
             continue;
         }
-        if (verdict->entries[i].low > BEHIND ||
-            (few && place_of(round, entries, verdict, i) >= ENTRIES_SUSTAINED)) {
+        if (low > BEHIND || (few && low > 1 + verdict->margin &&
+                             place_of(round, entries, verdict, i) >= ENTRIES_SUSTAINED)) {
             ok = gk_json_push(list, gk_json_new_int(trial));
         }
     }
@@ -554,7 +549,7 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
                  !enough_to_finish(task, used, measured);
     if (go_on) {
         *drop_out =
-            measured ? left_behind(task->round, passes, entries, verdict) : gk_json_new_array();
+            measured ? left_behind(task->round, passes, entries, verdict, used) : gk_json_new_array();
         status = *drop_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
         goto out;
     }

@@ -66,8 +66,9 @@
 #define WITHIN_MEASURED    1.05
 #define PASSES_MODELLED    3 /* samples of a model are all equal */
 #define PASSES_REAL        12
-#define PASSES_SUSTAINED   4 /* of half a second an entry and more, forth and back in turn */
-#define ENTRIES_SUSTAINED  3 /* beside default, incumbent, vendor and the best's twin */
+#define PASSES_SUSTAINED   6 /* of 0.3 s an entry, forth and back in turn */
+#define SUSTAINED_ALL      2 /* of them with all entries: forth and back */
+#define ENTRIES_SUSTAINED  4 /* after that, beside default, incumbent, vendor and the twins */
 #define COMPILE_S          60
 #define RUN_S              120
 #define RUN_MODELLED_S     600 /* an interpreter needs longer than a GPU */

@@ -320,7 +320,7 @@ struct gk_effort gk_effort_pass(bool sustained)
 {
     struct gk_effort burst = {.samples_min = 1, .samples_max = 3, .budget_ns = 1.5e7};
     struct gk_effort block = {
-        .samples_min = 1, .samples_max = 1, .warm_ns = 0.2e9, .block_ns = 0.5e9};
+        .samples_min = 1, .samples_max = 1, .warm_ns = 0.1e9, .block_ns = 0.2e9};
     return sustained ? block : burst;
 }
 

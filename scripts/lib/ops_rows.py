@@ -20,7 +20,8 @@ def row(op, name, shape, bytes_, flops=0.0, peer=None, **goals):
 
 
 def decode_shape(batch, q_heads, kv_heads, kv_len, **more):
-    shape = {"batch": batch, "q_heads": q_heads, "kv_len": kv_len, **more}
+    """The peers' cache is [batch, head, key, column]."""
+    shape = {"batch": batch, "q_heads": q_heads, "kv_len": kv_len, "kv_layout": "HND", **more}
     if kv_heads != q_heads:
         shape["kv_heads"] = kv_heads
     return shape
@@ -44,6 +45,8 @@ def decode():
     for page in (16, 64):
         rows.append(row("attention_decode", "%s, pages of %d" % (base, page), decode_shape(32, 32, 8, 4096, page_size=page), moved,
                         flops, of_row=(base, 1.05)))
+    rows.append(row("attention_decode", "%s, keys before heads" % base,
+                    {"batch": 32, "q_heads": 32, "kv_heads": 8, "kv_len": 4096}, moved, flops))
     rows.append(row("attention_decode", "B32 32/8 KV 256 to 7936, the same sum",
                     decode_shape(32, 32, 8, 8192, kv_lens={"each": UNEQUAL}), moved, flops, of_row=(base, 1.10)))
     rows.append(row("attention_decode", "%s, e4m3" % base, decode_shape(32, 32, 8, 4096, kv_dtype="e4m3"), moved / 2, flops,

@@ -256,8 +256,8 @@ static void regimes_are_never_paired(void **state)
     struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 4);
     int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
     (void)work(&rig, false);
-    /* Eight finalists, of whom three go on; the default goes on whatever its place. */
-    assert_true(worker->left_out >= 4);
+    /* Eight finalists, of whom four go on, and the default whatever its place. */
+    assert_true(worker->left_out >= 3);
     const struct gk_json *pick = pick_of(&rig, job), *conditions = gk_json_get(pick, "conditions");
     assert_string_equal(gk_json_get_string(pick, "regime", ""), "sustained");
     assert_true(gk_json_get_real(pick, "time_ns", 0) > 12900);

@@ -116,7 +116,7 @@ GK_DEVICE void st_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)
                  : "memory");
 }
 
-// PTX ISA: cp.async with "Cache Operators" and cache_hint; see cp_async_16. Of the four uses only
+// PTX ISA: cp.async with "Cache Operators" and cache_hint; see cp_async_16. Of all uses only
 // kAll brings lines into L1.
 template <CacheUse use>
 GK_DEVICE void cp_async_16(u32 destination, const void *source, u32 source_bytes, u64 policy)
@@ -128,6 +128,11 @@ GK_DEVICE void cp_async_16(u32 destination, const void *source, u32 source_bytes
                      : "memory");
     } else if constexpr (use == CacheUse::kL2) {
         cp_async_16(destination, source, source_bytes);
+    } else if constexpr (use == CacheUse::kL2Ahead) {
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;"
+                     :
+                     : "r"(destination), "l"(source), "r"(source_bytes)
+                     : "memory");
     } else {
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
                      :

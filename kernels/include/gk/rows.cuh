@@ -13,7 +13,8 @@ namespace gk
 //   kL2          L2 alone: what is read once does not push anything out of L1
 //   kEvictFirst  not in L1, first to go from L2: leaves L2 to what is read again
 //   kEvictLast   last to go from both: for what every row reads
-enum class CacheUse : u32 { kAll, kL2, kEvictFirst, kEvictLast };
+//   kL2Ahead     L2 alone, which brings 256 bytes where 32 are asked for: for copies to shared memory
+enum class CacheUse : u32 { kAll, kL2, kEvictFirst, kEvictLast, kL2Ahead };
 
 // How caches treat stores: kKeep leaves the lines in L2 for a reader to come, kStream lets them go
 // first.
@@ -41,7 +42,7 @@ template <CacheUse use> GK_DEVICE u64 cache_policy()
     if constexpr (use == CacheUse::kAll) {                                                         \
         asm volatile("{.reg .pred p; setp.ne.b32 p, " taken ", 0; "                                \
                      "@p ld.global.ca" type " " outputs ", " address ";}" __VA_ARGS__);            \
-    } else if constexpr (use == CacheUse::kL2) {                                                   \
+    } else if constexpr (use == CacheUse::kL2 || use == CacheUse::kL2Ahead) {                      \
         asm volatile("{.reg .pred p; setp.ne.b32 p, " taken ", 0; "                                \
                      "@p ld.global.cg" type " " outputs ", " address ";}" __VA_ARGS__);            \
     } else if constexpr (use == CacheUse::kEvictFirst) {                                           \

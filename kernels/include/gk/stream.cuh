@@ -27,6 +27,11 @@ GK_DEVICE void cp_async_as(u32 destination, const void *source, u32 source_bytes
                      :
                      : "r"(destination), "l"(source), "r"(source_bytes)
                      : "memory");
+    } else if constexpr (kBytes == 16 && use == CacheUse::kL2Ahead) {
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;"
+                     :
+                     : "r"(destination), "l"(source), "r"(source_bytes)
+                     : "memory");
     } else if constexpr (kHint) {
         asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %4, %2, %3;"
                      :
