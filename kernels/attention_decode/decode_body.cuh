@@ -35,6 +35,7 @@
 #include <gk/key_parts.cuh>
 #include <gk/narrow.cuh>
 #include <gk/padded.cuh>
+#include <gk/softmax.cuh>
 #include <gk/stream.cuh>
 
 namespace decode
@@ -879,8 +880,8 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape,
     state.clear();
     i32 seen[Config::kTiles][State::kHalves];
     find_seen(seen, problem, work, shape.rows);
-    const float scale =
-        shape.scale_log2 * (in.k_scale == nullptr ? 1.0f : in.k_scale[work.kv_head]);
+    const float scale = positive_scale(shape.scale_log2 *
+                                       (in.k_scale == nullptr ? 1.0f : in.k_scale[work.kv_head]));
     const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
     run_ring(smem, feed, state, Queries(smem.query), problem, seen, begin, work.end, seen_by_all,
              scale);

@@ -5,12 +5,12 @@
 // cross_entropy_split_grad.cuh the gradient.
 //
 // Layouts   partial[row][split] and target[row]: <gk/loss.cuh>.
-// Grid      x: parts of a row, then rows. Parts are runs of whole pieces whose lengths differ by
-//           one piece at most.
+// Grid      x: parts of a row, then rows (<gk/row_part.cuh>).
 // A thread has PIECES pieces on their way before it uses the first; neighbours read neighbours.
 // Shared memory holds one float a warp for each of the reductions.
 
 #include <gk/loss.cuh>
+#include <gk/row_part.cuh>
 #include <gk/softmax.cuh>
 
 using namespace gk;
@@ -69,11 +69,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
                            float *partial, float *target, i32 cols, i64 ld, i64 ignore, i32 splits)
 {
     __shared__ float scratch[3][kBlockWarpsMax];
-    const i64 row = blockIdx.x / splits;
-    const i32 split = static_cast<i32>(blockIdx.x - row * splits);
-    const i64 pieces = ceil_div(cols, kCount);
-    const i32 begin = static_cast<i32>(split * pieces / splits) * kCount;
-    const i32 end = min_of(cols, static_cast<i32>((split + 1) * pieces / splits) * kCount);
+    const auto [row, split, begin, end] = part_of_block<kCount>(cols, splits);
     const Config::T *x = (GK_GRAD ? in_place : logits) + row * ld;
     const i64 label = labels[row] == ignore ? -1 : labels[row];
     const u64 policy = ptx::cache_policy<Config::kRead>();

@@ -4,6 +4,7 @@
 //
 // Grid      x: parts of a row, then rows.
 
+#include <gk/row_part.cuh>
 #include <gk/softmax.cuh>
 
 using namespace gk;
@@ -25,11 +26,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
                                 i32 cols, i64 ld, i64 ignore, i32 splits, float smoothing,
                                 float grad_scale)
 {
-    const i64 row = blockIdx.x / splits;
-    const i32 split = static_cast<i32>(blockIdx.x - row * splits);
-    const i64 pieces = ceil_div(cols, kCount);
-    const i32 begin = static_cast<i32>(split * pieces / splits) * kCount;
-    const i32 end = min_of(cols, static_cast<i32>((split + 1) * pieces / splits) * kCount);
+    const auto [row, split, begin, end] = part_of_block<kCount>(cols, splits);
     Config::T *x = logits + row * ld;
     const i64 label = labels[row];
     const float most = factors[2 * row], factor = factors[2 * row + 1];

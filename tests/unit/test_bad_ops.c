@@ -38,13 +38,15 @@
 struct mistake {
     struct mistake_change change;
     char op[40];
+    char device[24];   /* "": DEVICES[0] */
     char problem[200]; /* canonical text without the op's name */
     char config[160]; /* "PIECES=0,GROUP=128": the first legal config with these; "": the default */
 };
 
 static struct mistake mistakes[MISTAKES_MAX];
 static uint32_t mistake_count;
-static struct op_trial_rig rig;
+static const char *const DEVICES[] = {"emu:sm_80", "emu:sm_90a"};
+static struct op_trial_rig rigs[GK_ARRAY_COUNT(DEVICES)];
 
 /* ------------------------------------------------------------------ the list */
 
@@ -59,6 +61,8 @@ static bool read_field(const char *key, const char *value)
     struct mistake *mistake = &mistakes[mistake_count - 1];
     if (strcmp(key, "op") == 0) {
         mistake_take(mistake->op, sizeof mistake->op, value);
+    } else if (strcmp(key, "device") == 0) {
+        mistake_take(mistake->device, sizeof mistake->device, value);
     } else if (strcmp(key, "problem") == 0) {
         mistake_take(mistake->problem, sizeof mistake->problem, value);
     } else if (strcmp(key, "config") == 0) {
@@ -192,10 +196,22 @@ static void find_config(const struct mistake *mistake, const struct gk_op *op,
     }
 }
 
+static const struct op_trial_rig *rig_of(const struct mistake *mistake)
+{
+    size_t i = 0;
+    while (mistake->device[0] && strcmp(DEVICES[i], mistake->device) != 0) {
+        if (++i == GK_ARRAY_COUNT(DEVICES)) {
+            fail_msg("%s: there is no device %s", mistake->change.name, mistake->device);
+        }
+    }
+    return &rigs[i];
+}
+
 /* "race", or "wrong_result at exact" where a rung compared. */
 static void run(const struct mistake *mistake, const char *root, char *ending, size_t size,
                 char *message, size_t message_size)
 {
+    const struct op_trial_rig *rig = rig_of(mistake);
     struct gk_catalog *catalog = op_trial_catalog(root, mistake->op);
     const struct gk_op *op = gk_catalog_find(catalog, mistake->op);
     struct gk_problem problem = {0};
@@ -206,9 +222,9 @@ static void run(const struct mistake *mistake, const char *root, char *ending, s
     char text[300];
     (void)snprintf(text, sizeof text, "%s%s", mistake->op, mistake->problem);
     op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
     find_config(mistake, op, &problem, &def, &config);
-    op_trial_run(&rig, catalog, op, &problem, &config, GK_INPUT_SETS_ALL, &record);
+    op_trial_run(rig, catalog, op, &problem, &config, GK_INPUT_SETS_ALL, &record);
     const struct gk_rung *last = record.rung_count ? &record.rungs[record.rung_count - 1] : NULL;
     bool compared = record.failure != GK_FAILURE_NONE && last && !last->passed;
     (void)snprintf(ending, size, "%s%s%s", gk_failure_name(record.failure), compared ? " at " : "",
@@ -255,13 +271,20 @@ static void broken(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    return op_trial_open(&rig, "emu:sm_80");
+    for (size_t i = 0; i < GK_ARRAY_COUNT(DEVICES); i++) {
+        if (op_trial_open(&rigs[i], DEVICES[i]) != 0) {
+            return -1;
+        }
+    }
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    op_trial_close(&rig);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(DEVICES); i++) {
+        op_trial_close(&rigs[i]);
+    }
     return 0;
 }
 

@@ -1,12 +1,13 @@
 /*
- * The ops that stream rows, each through a trial on the emulated device: edge shapes, the default
- * config and a seeded choice of others. Whatever is legal must compile, verify on an input set and
- * leave everything else alone.
+ * The ops beside gemm, each through a trial on the emulated devices: edge shapes, the default
+ * config and a seeded choice of others, of each template in turn. Whatever is legal must compile,
+ * verify on an input set and leave everything else alone. A problem runs on one of two targets: on
+ * sm_90 launches of some templates overlap.
  *
- * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes every problem, and twelve configs of
- * each instead of one beside the default. An argument confines the run to ops of that name. Which
- * rung caught what is tested in test_trial; the broken twins of these kernels stand in
- * tests/data/bad_kernels.
+ * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes every problem on both targets, and
+ * three configs of each there beside the default (not with the sanitizers). An argument confines
+ * the run to ops of that name. Which rung caught what is tested in test_trial; the broken twins of
+ * these kernels stand in tests/data/bad_kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,14 +28,16 @@
 #ifdef __SANITIZE_ADDRESS__
 #define STEP    24
 #define STEP_OP 4
+#define CAN_ALL false
 #else
 #define STEP    6
 #define STEP_OP 2
+#define CAN_ALL true
 #endif
 
-static struct op_trial_rig rig;
-static uint32_t tried, sent_back; /* configs */
-static const char *only = "";     /* ops with this in their name */
+static struct op_trial_rig rigs[2]; /* sm_80, sm_90a */
+static uint32_t tried, sent_back;   /* configs */
+static const char *only = "";       /* ops with this in their name */
 
 struct edge {
     const char *op;
@@ -53,7 +56,9 @@ static const struct edge EDGES[] = {
       "{\"cols\":4097,\"rows\":2,\"dtype\":\"f32\",\"weight\":\"none\"}",
       "{\"cols\":520,\"rows\":4,\"align\":4,\"dtype_weight\":\"f16\",\"cast\":\"before\"}",
       "{\"cols\":65544,\"rows\":1}", "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\"}",
-      "{\"cols\":262144,\"rows\":1}"}},
+      "{\"cols\":262144,\"rows\":1}",
+      "{\"cols\":17003,\"rows\":5,\"dtype\":\"f16\",\"residual\":false,\"weight\":\"one_plus\"}",
+      "{\"cols\":20000,\"rows\":3,\"ld\":20004,\"dtype_weight\":\"f32\",\"cast\":\"before\"}"}},
     {"silu_mul",
      {"{\"cols\":1,\"rows\":1}", "{\"cols\":257,\"rows\":5}",
       "{\"cols\":1000,\"rows\":3,\"dtype\":\"f16\"}",
@@ -70,7 +75,10 @@ static const struct edge EDGES[] = {
       "{\"cols\":1024,\"rows\":2,\"dtype_out\":\"f32\"}",
       "{\"cols\":668,\"rows\":4,\"ld\":672,\"ld_out\":680,\"dtype\":\"f16\"}",
       "{\"cols\":3000,\"rows\":2,\"scale\":40.0}", "{\"cols\":65544,\"rows\":1}",
-      "{\"cols\":40001,\"rows\":1,\"dtype\":\"f32\"}", "{\"cols\":262140,\"rows\":1}"}},
+      "{\"cols\":40001,\"rows\":1,\"dtype\":\"f32\"}", "{\"cols\":262140,\"rows\":1}",
+      "{\"cols\":131,\"rows\":3,\"scale\":0.0}", "{\"cols\":30001,\"rows\":3,\"scale\":0.0}",
+      "{\"cols\":16500,\"rows\":6,\"ld\":16504,\"dtype\":\"f16\",\"dtype_out\":\"f32\"}",
+      "{\"cols\":70000,\"rows\":2,\"scale\":30.0}"}},
     {"cross_entropy",
      {"{\"cols\":1,\"rows\":3}", "{\"cols\":668,\"rows\":20,\"grad\":true}",
       "{\"cols\":1000,\"rows\":12,\"dtype\":\"f32\",\"smoothing\":0.1,\"z_loss\":0.001}",
@@ -87,8 +95,9 @@ static const struct edge EDGES[] = {
       "{\"cols\":3001,\"rows\":2,\"drop\":0.5,\"ld\":3008,\"mask\":true}",
       "{\"cols\":100,\"rows\":3,\"drop\":1.0,\"mask\":true}",
       "{\"cols\":100,\"rows\":3,\"drop\":0.0,\"mask\":true}",
-      "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\",\"mask\":true}",
-      "{\"cols\":262144,\"rows\":1}"}},
+      "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\",\"mask\":true}", "{\"cols\":262144,\"rows\":1}",
+      "{\"cols\":16401,\"rows\":4,\"ld\":16408,\"dtype\":\"f16\",\"mask\":true,\"drop\":0.4}",
+      "{\"cols\":20000,\"rows\":2,\"residual\":false,\"affine\":false,\"dropout\":false}"}},
     {"swiglu_gateup",
      {"{\"M\":1,\"N\":1,\"K\":1}", "{\"M\":33,\"N\":70,\"K\":200}",
       "{\"M\":3,\"N\":40,\"K\":1030,\"packed\":true,\"align\":4}",
@@ -142,6 +151,7 @@ static const struct edge EDGES[] = {
       "\"each\":[257,3]},\"mask\":\"full\",\"sink\":true,\"dtype\":\"f16\"}"}},
     {"attention_decode",
      {"{\"batch\":1,\"q_heads\":1,\"kv_len\":1}",
+      "{\"batch\":1,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":41,\"softmax_scale\":0.0}",
       "{\"batch\":2,\"q_heads\":2,\"kv_len\":70,\"kv_lens\":{\"each\":[0,0]},\"page_size\":16}",
       "{\"batch\":2,\"q_heads\":8,\"kv_heads\":2,\"kv_len\":128,\"head_dim\":64}",
       "{\"batch\":1,\"q_heads\":3,\"kv_heads\":1,\"kv_len\":517,\"dtype\":\"f16\",\"lse\":true}",
@@ -185,13 +195,14 @@ static const struct edge EDGES[] = {
 static int set_up(void **state)
 {
     (void)state;
-    return op_trial_open(&rig, "emu:sm_80");
+    return op_trial_open(&rigs[0], "emu:sm_80") || op_trial_open(&rigs[1], "emu:sm_90a") ? -1 : 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    op_trial_close(&rig);
+    op_trial_close(&rigs[0]);
+    op_trial_close(&rigs[1]);
     return 0;
 }
 
@@ -201,13 +212,19 @@ static uint64_t env_number(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
+static bool run_all(void)
+{
+    return CAN_ALL && env_number("GKTUNE_TEST_ALL", 0) != 0;
+}
+
 /* One config through a trial. */
-static void check(const struct gk_catalog *catalog, const struct gk_op *op,
-                  const struct gk_problem *problem, const struct gk_config *config,
-                  const struct gk_tree *tree, const char *what, uint32_t set)
+static void check(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                  const struct gk_op *op, const struct gk_problem *problem,
+                  const struct gk_config *config, const struct gk_tree *tree, const char *what,
+                  uint32_t set)
 {
     struct gk_record record;
-    op_trial_run(&rig, catalog, op, problem, config, set, &record);
+    op_trial_run(rig, catalog, op, problem, config, set, &record);
     /* A rule after compiling may send a config back: registers are known only then. */
     if (record.failure != GK_FAILURE_NONE && record.failure != GK_FAILURE_RESOURCES) {
         char *text = gk_config_text(tree, config);
@@ -219,8 +236,21 @@ static void check(const struct gk_catalog *catalog, const struct gk_op *op,
     gk_record_fini(&record);
 }
 
-static void check_problem(const struct gk_catalog *catalog, const struct gk_op *op,
-                          const char *text, uint64_t seed, uint32_t sampled)
+/* A config of one template: the next one of it behind `start`; templates lie behind one another. */
+static uint32_t of_tree(const struct gk_space *space, uint32_t tree, uint32_t start)
+{
+    uint32_t count = gk_space_count(space);
+    for (uint32_t step = 0; step < count; step++) {
+        uint32_t index = (uint32_t)(((uint64_t)start + step) % count);
+        if (gk_space_tree_of(space, index) == tree) {
+            return index;
+        }
+    }
+    return start; /* no config of it is legal */
+}
+
+static void check_problem(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                          const struct gk_op *op, const char *text, uint64_t seed, uint32_t sampled)
 {
     struct gk_problem problem = {0};
     struct gk_space_def def = {0};
@@ -230,15 +260,16 @@ static void check_problem(const struct gk_catalog *catalog, const struct gk_op *
     struct gk_err err = {0};
     uint32_t tree = 0;
     op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
     op_trial_need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
-    check(catalog, op, &problem, &config, &def.trees[tree], text, GK_INPUT_SETS_ALL);
+    check(rig, catalog, op, &problem, &config, &def.trees[tree], text, GK_INPUT_SETS_ALL);
     op_trial_need(gk_space_create(&def, &space, &err), &err);
     gk_prng_init(&prng, seed, 0);
     for (uint32_t i = 0; i < sampled; i++) {
-        uint32_t index = (uint32_t)gk_prng_below(&prng, gk_space_count(space));
+        uint32_t start = (uint32_t)gk_prng_below(&prng, gk_space_count(space));
+        uint32_t index = of_tree(space, (uint32_t)((seed + i) % def.tree_count), start);
         gk_space_config(space, index, &config);
-        check(catalog, op, &problem, &config, &def.trees[gk_space_tree_of(space, index)], text,
+        check(rig, catalog, op, &problem, &config, &def.trees[gk_space_tree_of(space, index)], text,
               i % GK_INPUT_SETS);
     }
     gk_space_destroy(space);
@@ -250,7 +281,7 @@ static void check_op(const struct edge *edge)
 {
     struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", edge->op);
     char text[256];
-    bool all = env_number("GKTUNE_TEST_ALL", 0) != 0;
+    bool all = run_all();
     uint64_t seed = env_number("GKTUNE_TEST_SEED", 1), step = all ? 1 : STEP;
     size_t count = 0;
     while (count < GK_ARRAY_COUNT(edge->problems) && edge->problems[count]) {
@@ -260,7 +291,12 @@ static void check_op(const struct edge *edge)
     tried = sent_back = 0;
     for (size_t i = seed % step; i < count; i += step) {
         (void)snprintf(text, sizeof text, "%s%s", edge->op, edge->problems[i]); /* short ones */
-        check_problem(catalog, gk_catalog_find(catalog, edge->op), text, seed + i, all ? 12 : 1);
+        for (size_t target = 0; target < GK_ARRAY_COUNT(rigs); target++) {
+            if (all || (seed + i) % GK_ARRAY_COUNT(rigs) == target) {
+                check_problem(&rigs[target], catalog, gk_catalog_find(catalog, edge->op), text,
+                              seed / 2 + i / 2, all ? 3 : 1);
+            }
+        }
     }
     gk_catalog_destroy(catalog);
     print_message("%s: %u configs verified, %u sent back after compiling\n", edge->op, tried,
@@ -272,7 +308,7 @@ static void every_op(void **state)
 {
     (void)state;
     uint64_t seed = env_number("GKTUNE_TEST_SEED", 1);
-    uint64_t step = env_number("GKTUNE_TEST_ALL", 0) || only[0] ? 1 : STEP_OP;
+    uint64_t step = run_all() || only[0] ? 1 : STEP_OP;
     for (size_t i = 0; i < GK_ARRAY_COUNT(EDGES); i++) {
         if ((i + seed) % step == 0 && strstr(EDGES[i].op, only)) {
             check_op(&EDGES[i]);

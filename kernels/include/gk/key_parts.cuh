@@ -72,25 +72,17 @@ template <typename T, u32 kDim> struct Output {
     }
 };
 
-// Past L1: another SM wrote them.
-GK_DEVICE float2 load_stats(const float2 *from)
-{
-    u32 word[2];
-    ptx::load<CacheUse::kL2>(word, from, 0);
-    return make_float2(__uint_as_float(word[0]), __uint_as_float(word[1]));
-}
-
 // One warp: weights of a row's parts, 2^(most of the part - most of all), and the row's own stats.
 GK_DEVICE float2 weigh_parts(const Partial &partial, i64 row, i32 parts, float *weights)
 {
     const i32 lane = static_cast<i32>(lane_index());
     float most = MaxOp::neutral(), sum = 0.0f;
     for (i32 part = lane; part < parts; part += static_cast<i32>(kWarpSize)) {
-        most = fmaxf(most, load_stats(partial.stats + partial.place(part, row)).x);
+        most = fmaxf(most, load_past_l1(partial.stats + partial.place(part, row)).x);
     }
     most = warp_reduce<MaxOp>(most);
     for (i32 part = lane; part < parts; part += static_cast<i32>(kWarpSize)) {
-        const float2 stats = load_stats(partial.stats + partial.place(part, row));
+        const float2 stats = load_past_l1(partial.stats + partial.place(part, row));
         const float weight = weight_of(stats.x, most);
         weights[part] = weight;
         sum += weight * stats.y;

@@ -271,6 +271,21 @@ template <typename T, u32 kBytes> struct Piece {
     }
 };
 
+// What another SM wrote: past L1.
+GK_DEVICE float load_past_l1(const float *from)
+{
+    u32 word[1];
+    ptx::load<CacheUse::kL2>(word, from, 0);
+    return __uint_as_float(word[0]);
+}
+
+GK_DEVICE float2 load_past_l1(const float2 *from)
+{
+    u32 word[2];
+    ptx::load<CacheUse::kL2>(word, from, 0);
+    return make_float2(__uint_as_float(word[0]), __uint_as_float(word[1]));
+}
+
 // kPieces pieces of one thread in a row, `stride` elements apart, all on their way.
 template <typename P, u32 kPieces> struct Fetched {
     typename P::Raw raw[kPieces];

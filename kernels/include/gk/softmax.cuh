@@ -8,6 +8,13 @@
 namespace gk
 {
 
+// A scale that may be 0, so that -inf stays -inf, as which what lies outside a row or is masked
+// enters: times the least positive number other scores come to next to nothing.
+GK_DEVICE float positive_scale(float scale)
+{
+    return fmaxf(scale, 0x1p-149f);
+}
+
 template <typename P> GK_DEVICE float max_of_piece(const P &piece)
 {
     float most = piece.v[0];
