@@ -46,6 +46,18 @@ struct Dropout {
           scale(drop < 1.0 ? static_cast<float>(1.0 / (1.0 - drop)) : 0.0f)
     {
     }
+
+    // Bit i: element i of the piece that begins at element `first` of the matrix is kept.
+    GK_DEVICE u32 kept_of(u64 first) const
+    {
+        u32 words[kCount], bits = 0;
+        element_words(words, first, seed);
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+            bits |= static_cast<u32>(words[i] >= threshold) << i;
+        }
+        return bits;
+    }
 };
 
 struct Row {
@@ -58,14 +70,14 @@ struct Row {
 
 // 1 where an element is kept. Rows of the mask have the stride of the others, so that a piece of it
 // is aligned to its size.
-GK_DEVICE void write_mask(const Row &row, i32 at, const bool (&kept)[kCount])
+GK_DEVICE void write_mask(const Row &row, i32 at, u32 kept)
 {
     if (kCount % 4 == 0 && at + static_cast<i32>(kCount) <= row.cols) {
 #pragma unroll
         for (u32 i = 0; i < kCount; i += 4) {
-            const u32 word[1] = {kept[i] | static_cast<u32>(kept[(i + 1) % kCount]) << 8 |
-                                 static_cast<u32>(kept[(i + 2) % kCount]) << 16 |
-                                 static_cast<u32>(kept[(i + 3) % kCount]) << 24};
+            const u32 four = kept >> i; // its lowest four bits to a byte each
+            const u32 word[1] = {(four & 1) | (four & 2) << 7 | (four & 4) << 14 |
+                                 (four & 8) << 21};
             ptx::store<Config::kStore>(row.mask + at + i, word);
         }
         return;
@@ -73,7 +85,7 @@ GK_DEVICE void write_mask(const Row &row, i32 at, const bool (&kept)[kCount])
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {
         if (at + static_cast<i32>(i) < row.cols) {
-            row.mask[at + i] = kept[i];
+            row.mask[at + i] = static_cast<u8>(kept >> i & 1);
         }
     }
 }
@@ -82,10 +94,11 @@ struct Policies {
     u64 load, reuse;
 };
 
-// h of one piece from what its loads brought. `writes`: residual_out and mask too.
+// h of one piece from what its loads brought. `kept`: see Dropout; `writes`: residual_out and mask
+// too.
 template <CacheUse use, bool writes>
 GK_DEVICE RowPiece make(const RowPiece::Raw &raw_x, const RowPiece::Raw &raw_r, const Row &row,
-                        i32 at, u64 policy, const Dropout &dropout)
+                        i32 at, u64 policy, u32 kept, float scale)
 {
     RowPiece h, r;
     h.open<use>(raw_x, row.x, at, row.cols, policy);
@@ -93,13 +106,9 @@ GK_DEVICE RowPiece make(const RowPiece::Raw &raw_x, const RowPiece::Raw &raw_r, 
         r.open<use>(raw_r, row.residual, at, row.cols, policy);
     }
     if constexpr (Config::kDropout) {
-        u32 words[kCount];
-        bool kept[kCount];
-        element_words(words, row.first_element + at, dropout.seed);
 #pragma unroll
         for (u32 i = 0; i < kCount; ++i) {
-            kept[i] = words[i] >= dropout.threshold;
-            h.v[i] = kept[i] ? h.v[i] * dropout.scale : 0.0f;
+            h.v[i] = kept >> i & 1 ? h.v[i] * scale : 0.0f;
         }
         if constexpr (writes && Config::kMask) {
             write_mask(row, at, kept);
@@ -127,10 +136,17 @@ GK_DEVICE void bring(RowPiece (&h)[Config::kPieces], const Row &row, i32 first, 
     if constexpr (Config::kResidual) {
         r.template fetch<use>(row.residual, first, kStride, row.cols, policy);
     }
+    u32 kept[Config::kPieces] = {}; // of all pieces, while their loads are on their way
+    if constexpr (Config::kDropout) {
+#pragma unroll
+        for (u32 p = 0; p < Config::kPieces; ++p) {
+            kept[p] = dropout.kept_of(row.first_element + first + static_cast<i32>(p) * kStride);
+        }
+    }
 #pragma unroll
     for (u32 p = 0; p < Config::kPieces; ++p) {
         h[p] = make<use, writes>(x.raw[p], r.raw[p], row, first + static_cast<i32>(p) * kStride,
-                                 policy, dropout);
+                                 policy, kept[p], dropout.scale);
     }
 }
 
@@ -139,7 +155,7 @@ struct Affine {
     const Config::Weight *weight, *bias;
 };
 
-// Those of a thread's pieces, on their way while the row is summed.
+// Those of a thread's pieces.
 struct Weights {
     WeightPiece::Raw weight[Config::kPieces][kWeightParts], bias[Config::kPieces][kWeightParts];
 

@@ -71,8 +71,9 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Affine &affine, const P
     Weights weights;
     Norm norm;
     if constexpr (kHeld) {
-        bring<Config::kLoad, true>(h, row, first, policies.load, dropout);
+        // On their way with the row: behind it a second wait would come.
         weights.fetch(affine, row, first, policies.reuse);
+        bring<Config::kLoad, true>(h, row, first, policies.load, dropout);
         norm = norm_of(h, row, first, scratch, share, eps);
     } else {
         Moments seen;

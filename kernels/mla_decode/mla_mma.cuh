@@ -7,8 +7,9 @@
 //           read them along their columns, outputs read the same bytes along the keys (ldmatrix
 //           transposes). Narrow caches (e4m3 latents, a scale for each 128 columns, 16-bit rope
 //           columns) come as they lie, and are widened to a second tile of 16-bit rows.
-// Roles     All warps copy. A warp scores units of 16 rows by 16 keys; then it has rows, of which
-//           it finds maxima, probabilities and sums; then it has latent / WARPS columns of the
+// Roles     All warps copy. A warp scores units of 16 rows by 16 keys, over all columns or, where
+//           there are more warps than units, over a slice of them; then it has rows, of which it
+//           finds maxima, probabilities and sums; then it has latent / WARPS columns of the
 //           outputs of all rows, in registers from first to last.
 // Ring      STAGES tiles of KEYS rows by cp.async of 16 bytes, one commit group a tile, an empty
 //           one past the end, so that "all but the youngest STAGES - 2 groups" always means "this
@@ -36,6 +37,17 @@
 
 using namespace gk;
 
+// Parts of `steps` for `warps` warps, both powers of two but for the steps: four at most, since each
+// costs a pass over the scores.
+constexpr GK_DEVICE u32 slices_of(u32 warps, u32 steps)
+{
+    u32 slices = warps > 4 ? 4 : warps > 0 ? warps : 1;
+    while (steps % slices != 0) {
+        slices /= 2;
+    }
+    return slices;
+}
+
 struct Config {
     using Element = GK_DTYPE; // of queries, probabilities, outputs; of a 16-bit cache
     static constexpr bool kNarrow = sizeof(GK_KV_DTYPE) == 1; // latents are e4m3
@@ -56,7 +68,11 @@ struct Config {
     static constexpr u32 kSteps = kDim / kMmaK;       // of a score
     static constexpr u32 kColumns = kLatent / kWarps; // of an output, of a warp
     static constexpr u32 kColumnTiles = kColumns / kMmaN;
-    static constexpr u32 kUnits = kTiles * (kKeys / kMmaK); // of 16 rows by 16 keys
+    static constexpr u32 kBlocks = kTiles * (kKeys / kMmaK); // of 16 rows by 16 keys
+    // Where there are fewer of those than warps, several share the steps of one.
+    static constexpr u32 kSlices = slices_of(kWarps / kBlocks, kSteps);
+    static constexpr u32 kSliceSteps = kSteps / kSlices;
+    static constexpr u32 kUnits = kBlocks * kSlices;
     static constexpr u32 kRowLanes = 8;                     // that weigh a row
     static constexpr u32 kRowKeys = kKeys / kRowLanes;      // of such a lane
     static constexpr u32 kRowsAtOnce = kThreads / kRowLanes;
@@ -81,7 +97,7 @@ struct alignas(16) Smem {
     u8 ring[Config::kStages][Config::Stored::kBytes];
     u8 widened[Config::kNarrow ? Config::Tile::kBytes : kChunkBytes];
     u8 weights[Config::Weights::kBytes];
-    float scores[Config::kRows][Config::kScorePitch];
+    float scores[Config::kSlices][Config::kRows][Config::kScorePitch];
     float keep[Config::kRows];   // what earlier sums of the row shrink by
     float2 stats[Config::kRows]; // of the row, when all keys are read
 };
@@ -266,20 +282,22 @@ GK_DEVICE void score(Smem &smem, u32 tile)
     const u32 lane = lane_index(), query = ptx::shared_address(smem.query);
 #pragma unroll 1
     for (u32 unit = warp_index(); unit < Config::kUnits; unit += Config::kWarps) {
-        const u32 row = unit % Config::kTiles * kMmaM, key = unit / Config::kTiles * kMmaK;
+        const u32 slice = unit / Config::kBlocks, block = unit % Config::kBlocks;
+        const u32 row = block % Config::kTiles * kMmaM, key = block / Config::kTiles * kMmaK;
         FragmentD s[2] = {{{0.0f, 0.0f, 0.0f, 0.0f}}, {{0.0f, 0.0f, 0.0f, 0.0f}}};
 #pragma unroll 4
-        for (u32 step = 0; step < Config::kSteps; ++step) {
+        for (u32 step = 0; step < Config::kSliceSteps; ++step) {
+            const u32 column = (slice * Config::kSliceSteps + step) * kMmaK;
             FragmentA a;
             FragmentB b[2];
-            load_fragment_a<Config::Query, true>(a, query, row, step * kMmaK);
-            load_fragments_b<Config::Tile, true>(b[0], b[1], tile, key, step * kMmaK);
+            load_fragment_a<Config::Query, true>(a, query, row, column);
+            load_fragments_b<Config::Tile, true>(b[0], b[1], tile, key, column);
             mma_m16n8k16(s[0], a, b[0], Config::Element{});
             mma_m16n8k16(s[1], a, b[1], Config::Element{});
         }
 #pragma unroll
         for (u32 half = 0; half < 2; ++half) {
-            float *to = &smem.scores[row + lane / 4][key + half * kMmaN + lane % 4 * 2];
+            float *to = &smem.scores[slice][row + lane / 4][key + half * kMmaN + lane % 4 * 2];
             *reinterpret_cast<float2 *>(to) = make_float2(s[half].v[0], s[half].v[1]);
             *reinterpret_cast<float2 *>(to + kMmaM / 2 * Config::kScorePitch) =
                 make_float2(s[half].v[2], s[half].v[3]);
@@ -322,9 +340,13 @@ GK_DEVICE void weigh(Smem &smem, Rows &rows, const Shape &shape, const Work &wor
 #pragma unroll
         for (u32 i = 0; i < Config::kRowKeys; ++i) {
             const i32 at = key + static_cast<i32>(slot + i);
-            s[i] = is_row && at < min_of(seen, work.end)
-                       ? smem.scores[row][slot + i] * shape.scale_log2
-                       : MaxOp::neutral();
+            float score = 0.0f;
+#pragma unroll
+            for (u32 slice = 0; slice < Config::kSlices && is_row; ++slice) {
+                score += smem.scores[slice][row][slot + i];
+            }
+            s[i] = is_row && at < min_of(seen, work.end) ? score * shape.scale_log2
+                                                         : MaxOp::neutral();
             most = fmaxf(most, s[i]);
         }
         most = fmaxf(rows.most[turn], warp_reduce<MaxOp, Config::kRowLanes>(most));

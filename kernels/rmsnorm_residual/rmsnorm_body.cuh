@@ -89,7 +89,7 @@ GK_DEVICE void bring_again(RowPiece (&h)[Config::kPieces], const Row &row, i32 f
     }
 }
 
-// The weight of a thread's pieces, on its way while the row is summed.
+// The weight of a thread's pieces.
 struct Weights {
     WeightPiece::Raw raw[Config::kPieces][kWeightParts];
 

@@ -44,15 +44,15 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
     Weights weights;
     RowPiece h[Config::kPieces];
     const i32 end = Config::kHeld ? first + 1 : row.cols; // of the walk: once where all is held
+    if constexpr (Config::kHeld) { // on its way with the row: behind it a second wait would come
+        weights.fetch(weight, row, first, policies);
+    }
     for (i32 at = first; at < end; at += kStep) {
         bring(h, row, at, policies);
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
             squares.add(h[p]);
         }
-    }
-    if constexpr (Config::kHeld) {
-        weights.fetch(weight, row, first, policies);
     }
     const float scale = scale_of(squares, scratch, mean, eps);
     for (i32 at = first; at < end; at += kStep) {
