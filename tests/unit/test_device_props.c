@@ -54,11 +54,43 @@ static void names(void **state)
     assert_int_equal(builtin("emu:sm_89").blocks_sm, 24);
 }
 
+/* Several of a host: names of their own, the same key. */
+static void instances(void **state)
+{
+    (void)state;
+    struct gk_device_props props = builtin("emu:sm_80#12");
+    assert_string_equal(props.device, "emu:sm_80#12");
+    assert_string_equal(props.arch, "emu-sm_80");
+    assert_string_equal(props.gpu, "emu-8sm");
+    props = builtin("mock:sm_90a#1@1.03");
+    assert_string_equal(props.device, "mock:sm_90a#1@1.03");
+    assert_string_equal(props.gpu, builtin("mock:sm_90a").gpu);
+    assert_true(gk_device_skew(props.device) == 1.03);
+    assert_true(gk_device_skew("mock:sm_90a#1") == 1 && gk_device_skew("cuda:0") == 1);
+    assert_true(gk_device_skew("mock:sm_90a@x") == 1);
+}
+
 static void unknown_devices_list_the_targets(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"emu:sm_70", "emu:",        "cuda:0", "emulator",
-                                      "",          "mock:sm_90b", "sm_80"};
+    static const char *const bad[] = {"emu:sm_70",
+                                      "emu:",
+                                      "cuda:0",
+                                      "emulator",
+                                      "",
+                                      "mock:sm_90b",
+                                      "sm_80",
+                                      "emu:sm_80#",
+                                      "emu:sm_80#1234",
+                                      "emu:sm_80#1x",
+                                      "emu#1",
+                                      "emu-sm_80#1",
+                                      "emu:sm_80#1@1.1",
+                                      "mock:sm_80#1@",
+                                      "mock:sm_80#1@9",
+                                      "mock:sm_80#1@1.0.0x",
+                                      "mock:#1",
+                                      "mock:sm_80sm_80sm_80sm_80sm_80sm_80sm_80"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(bad); i++) {
         struct gk_device_props props = {.sms = 77};
         struct gk_err err;
@@ -166,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
+        cmocka_unit_test(instances),
         cmocka_unit_test(unknown_devices_list_the_targets),
         cmocka_unit_test(json_is_exact),
         cmocka_unit_test(bad_members_are_named),
