@@ -548,8 +548,8 @@ static enum gk_status judge(struct gk_core *core, struct task *task, int64_t tok
                  !(is_sustained(passes) && used >= PASSES_SUSTAINED) &&
                  !enough_to_finish(task, used, measured);
     if (go_on) {
-        *drop_out =
-            measured ? left_behind(task->round, passes, entries, verdict, used) : gk_json_new_array();
+        *drop_out = measured ? left_behind(task->round, passes, entries, verdict, used)
+                             : gk_json_new_array();
         status = *drop_out ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for a verdict");
         goto out;
     }
