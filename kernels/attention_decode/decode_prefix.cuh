@@ -4,7 +4,6 @@
 // and arrivals are not used.
 
 #define DECODE_PREFIX        true
-#define DECODE_AHEAD         false
 #define DECODE_LAST_COMBINES false // blocks of two launches do not count one another
 #include "decode_body.cuh"
 

@@ -3,7 +3,6 @@
 // longest request that there is room for; z requests. Blocks without keys leave at once.
 
 #define DECODE_PREFIX        false
-#define DECODE_AHEAD         (GK_AHEAD == GK_AHEAD_YES)
 #define DECODE_LAST_COMBINES (GK_COMBINE == GK_COMBINE_LAST)
 #include "decode_body.cuh"
 

@@ -36,27 +36,36 @@ using WeightPiece = PieceBeside<Config::Weight, kCount, Config::kPieceBytes>;
 constexpr u32 kWeightCount = WeightPiece::kCount;
 constexpr u32 kWeightParts = kCount / kWeightCount; // accesses to it, of a piece of h
 
+// Random bits of a piece, two elements a word.
+struct Halves {
+    u32 word[ceil_div(kCount, 2u)];
+};
+
 struct Dropout {
     u64 seed;
-    u64 threshold; // a word below it drops its element: p * 2^32
+    u32 threshold; // 16 bits below it drop their element: p * 2^16, rounded, in the upper half
+    bool all;      // that is 2^16, which the half does not hold
     float scale;   // of what is kept
 
     GK_DEVICE Dropout(i64 key, double drop)
-        : seed(static_cast<u64>(key)), threshold(static_cast<u64>(drop * 4294967296.0)),
+        : seed(static_cast<u64>(key)), threshold(static_cast<u32>(drop * 65536.0 + 0.5) << 16),
+          all(drop * 65536.0 + 0.5 >= 65536.0),
           scale(drop < 1.0 ? static_cast<float>(1.0 / (1.0 - drop)) : 0.0f)
     {
     }
 
-    // Bit i: element i of the piece that begins at element `first` of the matrix is kept.
-    GK_DEVICE u32 kept_of(u64 first) const
+    // Of the piece that begins at element `first` of the matrix.
+    GK_DEVICE Halves halves_of(u64 first) const
     {
-        u32 words[kCount], bits = 0;
-        element_words(words, first, seed);
-#pragma unroll
-        for (u32 i = 0; i < kCount; ++i) {
-            bits |= static_cast<u32>(words[i] >= threshold) << i;
-        }
-        return bits;
+        Halves halves;
+        element_halves<kCount>(halves.word, first, seed);
+        return halves;
+    }
+
+    GK_DEVICE bool keeps(const Halves &halves, u32 i) const
+    {
+        const u32 word = halves.word[i / 2]; // below its upper half nothing counts
+        return !all && (i % 2 == 0 ? word << 16 : word) >= threshold;
     }
 };
 
@@ -70,14 +79,16 @@ struct Row {
 
 // 1 where an element is kept. Rows of the mask have the stride of the others, so that a piece of it
 // is aligned to its size.
-GK_DEVICE void write_mask(const Row &row, i32 at, u32 kept)
+GK_DEVICE void write_mask(const Row &row, i32 at, const Halves &halves, const Dropout &dropout)
 {
     if (kCount % 4 == 0 && at + static_cast<i32>(kCount) <= row.cols) {
 #pragma unroll
         for (u32 i = 0; i < kCount; i += 4) {
-            const u32 four = kept >> i; // its lowest four bits to a byte each
-            const u32 word[1] = {(four & 1) | (four & 2) << 7 | (four & 4) << 14 |
-                                 (four & 8) << 21};
+            u32 word[1] = {0};
+#pragma unroll
+            for (u32 byte = 0; byte < 4; ++byte) {
+                word[0] |= static_cast<u32>(dropout.keeps(halves, (i + byte) % kCount)) << 8 * byte;
+            }
             ptx::store<Config::kStore>(row.mask + at + i, word);
         }
         return;
@@ -85,7 +96,7 @@ GK_DEVICE void write_mask(const Row &row, i32 at, u32 kept)
 #pragma unroll
     for (u32 i = 0; i < kCount; ++i) {
         if (at + static_cast<i32>(i) < row.cols) {
-            row.mask[at + i] = static_cast<u8>(kept >> i & 1);
+            row.mask[at + i] = dropout.keeps(halves, i);
         }
     }
 }
@@ -94,11 +105,10 @@ struct Policies {
     u64 load, reuse;
 };
 
-// h of one piece from what its loads brought. `kept`: see Dropout; `writes`: residual_out and mask
-// too.
+// h of one piece from what its loads brought. `writes`: residual_out and mask too.
 template <CacheUse use, bool writes>
 GK_DEVICE RowPiece make(const RowPiece::Raw &raw_x, const RowPiece::Raw &raw_r, const Row &row,
-                        i32 at, u64 policy, u32 kept, float scale)
+                        i32 at, u64 policy, const Halves &halves, const Dropout &dropout)
 {
     RowPiece h, r;
     h.open<use>(raw_x, row.x, at, row.cols, policy);
@@ -108,10 +118,10 @@ GK_DEVICE RowPiece make(const RowPiece::Raw &raw_x, const RowPiece::Raw &raw_r, 
     if constexpr (Config::kDropout) {
 #pragma unroll
         for (u32 i = 0; i < kCount; ++i) {
-            h.v[i] = kept >> i & 1 ? h.v[i] * scale : 0.0f;
+            h.v[i] = dropout.keeps(halves, i) ? h.v[i] * dropout.scale : 0.0f;
         }
         if constexpr (writes && Config::kMask) {
-            write_mask(row, at, kept);
+            write_mask(row, at, halves, dropout);
         }
     }
     if constexpr (Config::kResidual) {
@@ -136,17 +146,18 @@ GK_DEVICE void bring(RowPiece (&h)[Config::kPieces], const Row &row, i32 first, 
     if constexpr (Config::kResidual) {
         r.template fetch<use>(row.residual, first, kStride, row.cols, policy);
     }
-    u32 kept[Config::kPieces] = {}; // of all pieces, while their loads are on their way
+    Halves halves[Config::kPieces] = {}; // of all pieces, while their loads are on their way
     if constexpr (Config::kDropout) {
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
-            kept[p] = dropout.kept_of(row.first_element + first + static_cast<i32>(p) * kStride);
+            halves[p] =
+                dropout.halves_of(row.first_element + first + static_cast<i32>(p) * kStride);
         }
     }
 #pragma unroll
     for (u32 p = 0; p < Config::kPieces; ++p) {
         h[p] = make<use, writes>(x.raw[p], r.raw[p], row, first + static_cast<i32>(p) * kStride,
-                                 policy, kept[p], dropout.scale);
+                                 policy, halves[p], dropout);
     }
 }
 

@@ -120,12 +120,13 @@ static void rmsnorm(const struct scene *s)
 
 static bool kept(const struct scene *s, int64_t element)
 {
-    uint64_t seed = (uint64_t)whole(s, "seed"), counter = (uint64_t)element / 4;
+    uint64_t seed = (uint64_t)whole(s, "seed"), counter = (uint64_t)element / 8;
     const uint32_t words[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t out[4];
     gk_philox(words, key, out);
-    return (double)out[element % 4] >= floor(real(s, "drop") * 4294967296.0);
+    uint32_t half = out[element % 8 / 2] >> element % 2 * 16 & 0xffff;
+    return (double)half >= floor(real(s, "drop") * 65536 + 0.5);
 }
 
 static void layernorm(const struct scene *s)

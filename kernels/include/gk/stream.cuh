@@ -45,12 +45,6 @@ GK_DEVICE void cp_async_as(u32 destination, const void *source, u32 source_bytes
     }
 }
 
-// Calls the line of an address into L2; nobody waits for it. PTX ISA: prefetch.
-GK_DEVICE void prefetch_l2(const void *address)
-{
-    asm volatile("prefetch.global.L2 [%0];" : : "l"(address));
-}
-
 } // namespace ptx
 
 // Walks a matrix of 16-bit elements tile by tile and copies each to shared memory, as TileCopy of
