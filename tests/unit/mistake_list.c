@@ -97,3 +97,15 @@ char *mistake_apply(const struct mistake_change *change, const char *text)
                    at + strlen(change->old));
     return out;
 }
+
+bool mistake_wants(const struct mistake_change *change, const char *ending)
+{
+    size_t size = strlen(ending);
+    for (const char *at = change->wants; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strncmp(at, ending, size) == 0 && (at[size] == 0 || at[size] == '|')) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -27,5 +27,7 @@ void mistake_list_read(const char *path, struct mistake_change *(*next)(void),
 void mistake_take(char *to, size_t size, const char *value);
 /* `text` with the mistake in it; the old text must be there exactly once. The caller frees. */
 char *mistake_apply(const struct mistake_change *change, const char *text);
+/* Whether `ending` is one of those that the mistake may have: "race|wrong_result at exact". */
+bool mistake_wants(const struct mistake_change *change, const char *ending);
 
 #endif

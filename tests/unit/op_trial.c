@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "search/space.h"
+
 void op_trial_need(enum gk_status status, const struct gk_err *err)
 {
     if (status != GK_OK) {
@@ -55,6 +57,52 @@ struct gk_catalog *op_trial_catalog(const char *root, const char *op)
     }
     gk_diag_fini(&diag);
     return catalog;
+}
+
+/* Whether the config has all of "NAME=VALUE,NAME=VALUE" as canonical text writes them. */
+static bool has_values(const struct gk_tree *tree, const struct gk_config *config, const char *list)
+{
+    char *text = gk_config_text(tree, config);
+    bool all = true;
+    assert_non_null(text);
+    while (*list && all) {
+        char pair[80];
+        size_t size = strcspn(list, ","), name = strcspn(list, "=");
+        const char *value = list + name + 1;
+        bool number = (*value >= '0' && *value <= '9');
+        (void)snprintf(pair, sizeof pair, number ? "\"%.*s\":%.*s" : "\"%.*s\":\"%.*s\"", (int)name,
+                       list, (int)(size - name - 1), value);
+        const char *at = strstr(text, pair);
+        all = at && (at[strlen(pair)] == ',' || at[strlen(pair)] == '}');
+        list += size + (list[size] == ',');
+    }
+    free(text);
+    return all;
+}
+
+uint32_t op_trial_config(const struct gk_op *op, const struct gk_problem *problem,
+                         const struct gk_space_def *def, const char *values,
+                         struct gk_config *config)
+{
+    struct gk_space *space = NULL;
+    struct gk_err err = {0};
+    uint32_t tree = 0;
+    bool found = false;
+    op_trial_need(gk_catalog_default(op, problem, def, config, &tree, &err), &err);
+    if (!values[0]) {
+        return tree;
+    }
+    op_trial_need(gk_space_create(def, &space, &err), &err);
+    for (uint32_t i = 0; i < gk_space_count(space) && !found; i++) {
+        gk_space_config(space, i, config);
+        tree = gk_space_tree_of(space, i);
+        found = has_values(&def->trees[tree], config, values);
+    }
+    gk_space_destroy(space);
+    if (!found) {
+        fail_msg("%s: no legal config has %s", op->fields.op, values);
+    }
+    return tree;
 }
 
 void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,

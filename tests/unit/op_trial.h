@@ -22,6 +22,11 @@ void op_trial_close(struct op_trial_rig *rig);
 void op_trial_need(enum gk_status status, const struct gk_err *err);
 /* One op of the folder of ops at `root`; fails the test with the first mistake in it. */
 struct gk_catalog *op_trial_catalog(const char *root, const char *op);
+/* The first legal config with these values ("PIECES=1,LOAD=cg"), or with none the default; returns
+ * its tree. Fails the test where there is none. */
+uint32_t op_trial_config(const struct gk_op *op, const struct gk_problem *problem,
+                         const struct gk_space_def *def, const char *values,
+                         struct gk_config *config);
 /* One launch of a plan; fails the test where it does not compile. */
 void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
                       const struct gk_plan *plan, uint32_t launch,

@@ -93,16 +93,16 @@ static struct gk_emu_module *compile(const struct plan_run *run,
     return module;
 }
 
-static uint64_t argument_bits(const struct plan_run *run, const struct gk_plan_arg *arg,
-                              const uint64_t *workspaces)
+static uint64_t argument_bits(const struct plan_addresses *at, const struct gk_plan_arg *arg)
 {
     switch (arg->kind) {
     case GK_ARG_TENSOR:
-        return run->tensors[arg->index];
+        return at->tensors[arg->index];
     case GK_ARG_RESULT:
-        return run->results[arg->index];
+        return at->results[arg->index];
     case GK_ARG_WORKSPACE:
-        return workspaces[arg->index] ? workspaces[arg->index] + (uint64_t)arg->byte_offset : 0;
+        return at->workspaces[arg->index] ? at->workspaces[arg->index] + (uint64_t)arg->byte_offset
+                                          : 0;
     case GK_ARG_VALUE:
         return arg->bits;
     case GK_ARG_TENSOR_MAP:
@@ -112,30 +112,39 @@ static uint64_t argument_bits(const struct plan_run *run, const struct gk_plan_a
     return 0;
 }
 
-static void run_launch(struct plan_run *run, const struct gk_plan_launch *planned,
-                       const uint64_t *workspaces, const char *what)
+enum gk_status plan_launch(struct gk_emu *emu, struct gk_emu_module *module,
+                           const struct gk_plan_launch *planned, const struct plan_addresses *at,
+                           struct gk_emu_report *report, struct gk_err *err)
 {
-    struct gk_err err;
-    struct gk_emu_report report;
     struct gk_emu_kernel *kernel = NULL;
     struct gk_emu_kernel_info info;
     unsigned char params[PARAMS_SIZE_MAX] = {0};
     struct gk_emu_launch launch = {
         .dynamic_smem_bytes = planned->smem_bytes, .params = params, .registers_per_thread = 64};
-    struct gk_emu_module *module = compile(run, planned, what);
 
     memcpy(launch.grid, planned->grid, sizeof launch.grid);
     memcpy(launch.block, planned->block, sizeof launch.block);
-    assert_ok(gk_emu_kernel_find(module, planned->def->kernel, &kernel, &err), err);
+    assert_int_equal(gk_emu_kernel_find(module, planned->def->kernel, &kernel, err), GK_OK);
     gk_emu_kernel_info(kernel, &info);
     assert_int_equal(info.param_count, planned->arg_count);
     for (uint32_t i = 0; i < planned->arg_count; i++) {
-        uint64_t bits = argument_bits(run, &planned->args[i], workspaces);
+        uint64_t bits = argument_bits(at, &planned->args[i]);
         assert_int_equal(info.params[i].size, planned->args[i].size);
         memcpy(params + info.params[i].offset, &bits, info.params[i].size);
     }
     launch.params_size = info.params_size;
-    if (gk_emu_launch(run->emu, kernel, &launch, &report, &err) != GK_OK) {
+    return gk_emu_launch(emu, kernel, &launch, report, err);
+}
+
+static void run_launch(struct plan_run *run, const struct gk_plan_launch *planned,
+                       const uint64_t *workspaces, const char *what)
+{
+    struct gk_err err;
+    struct gk_emu_report report;
+    struct gk_emu_module *module = compile(run, planned, what);
+    const struct plan_addresses at = {run->tensors, run->results, workspaces};
+
+    if (plan_launch(run->emu, module, planned, &at, &report, &err) != GK_OK) {
         fail_msg("%s: %s: %s", what, planned->def->kernel, err.text);
     }
     gk_emu_module_unload(module);

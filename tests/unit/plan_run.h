@@ -33,4 +33,14 @@ void plan_run_launches(struct plan_run *run, const struct gk_plan *plan, const c
 void plan_run_reference(struct plan_run *run, const struct gk_plan *reference, uint32_t tensor,
                         double *pairs_out, const char *what);
 
+/* Where a launch finds what its arguments name, by index; 0: does not exist. */
+struct plan_addresses {
+    const uint64_t *tensors, *results, *workspaces;
+};
+
+/* One launch of a plan, of a module that is loaded; the status is that of the launch. */
+enum gk_status plan_launch(struct gk_emu *emu, struct gk_emu_module *module,
+                           const struct gk_plan_launch *planned, const struct plan_addresses *at,
+                           struct gk_emu_report *report, struct gk_err *err);
+
 #endif

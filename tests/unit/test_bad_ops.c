@@ -14,19 +14,13 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "core/json.h"
 #include "search/space.h"
 #include "tests/support/check.h"
-#include "tests/unit/mistake_list.h"
+#include "tests/unit/mistake_folder.h"
 #include "tests/unit/op_trial.h"
 
 #define KERNELS      GK_SOURCE_DIR "/kernels"
 #define LIST         GK_SOURCE_DIR "/tests/data/bad_kernels/ops.txt"
-#define SOURCE_MAX   (128u << 10)
 #define MISTAKES_MAX 200u
 /* One in so many. The sanitizers look at the interpreter, which meets nothing new in each. */
 #ifdef __SANITIZE_ADDRESS__
@@ -73,128 +67,7 @@ static bool read_field(const char *key, const char *value)
     return true;
 }
 
-/* ------------------------------------------------------------------ a folder with the mistake */
-
-static bool copy_file(const char *from, const char *to, const struct mistake *mistake, bool hit)
-{
-    struct gk_err err = {0};
-    char *text = NULL;
-    size_t size = 0;
-    assert_ok(gk_file_load(from, SOURCE_MAX, &text, &size, &err), err);
-    char *out = hit ? mistake_apply(&mistake->change, text) : text;
-    FILE *file = fopen(to, "wb");
-    assert_non_null(file);
-    assert_true(fputs(out, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    if (hit) {
-        free(out);
-    }
-    free(text);
-    return hit;
-}
-
-/* Files of kernels/`from` to root/`from`; `as` is the folder's name in a mistake. Returns how many
- * were changed. */
-static uint32_t copy_folder(const char *root, const char *from, const char *as,
-                            const struct mistake *mistake)
-{
-    char source[300], target[300], path[700], to[700], name[300];
-    uint32_t hits = 0;
-    (void)snprintf(source, sizeof source, "%s/%s", KERNELS, from);
-    (void)snprintf(target, sizeof target, "%s/%s", root, from);
-    assert_int_equal(mkdir(target, 0700), 0);
-    DIR *dir = opendir(source);
-    assert_non_null(dir);
-    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        if (entry->d_name[0] == '.' || strstr(entry->d_name, ".md")) {
-            continue;
-        }
-        (void)snprintf(path, sizeof path, "%s/%s", source, entry->d_name);
-        (void)snprintf(to, sizeof to, "%s/%s", target, entry->d_name);
-        (void)snprintf(name, sizeof name, "%.32s/%.250s", as, entry->d_name);
-        hits += copy_file(path, to, mistake, strcmp(name, mistake->change.file) == 0);
-    }
-    (void)closedir(dir);
-    return hits;
-}
-
-static void make_folder(const struct mistake *mistake, char *root)
-{
-    char include[300];
-    assert_non_null(mkdtemp(root));
-    (void)snprintf(include, sizeof include, "%s/include", root);
-    assert_int_equal(mkdir(include, 0700), 0);
-    uint32_t hits = copy_folder(root, mistake->op, mistake->op, mistake) +
-                    copy_folder(root, "include/gk", "gk", mistake);
-    if (hits != 1) {
-        fail_msg("%s: %s is %s", mistake->change.name, mistake->change.file,
-                 hits ? "there twice" : "not there");
-    }
-}
-
-static void remove_folder(const char *path)
-{
-    char inside[700];
-    DIR *dir = opendir(path);
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
-        if (entry->d_name[0] != '.') {
-            (void)snprintf(inside, sizeof inside, "%.400s/%.250s", path, entry->d_name);
-            if (unlink(inside) != 0) {
-                remove_folder(inside); /* one of three levels that this test made */
-            }
-        }
-    }
-    if (dir) {
-        (void)closedir(dir);
-    }
-    (void)rmdir(path); /* what is left of a temporary folder harms nobody */
-}
-
 /* ------------------------------------------------------------------ judging */
-
-/* Whether the config has all of "NAME=VALUE,NAME=VALUE" as canonical text writes them. */
-static bool has_values(const struct gk_tree *tree, const struct gk_config *config, const char *list)
-{
-    char *text = gk_config_text(tree, config);
-    bool all = true;
-    assert_non_null(text);
-    while (*list && all) {
-        char pair[80];
-        size_t size = strcspn(list, ","), name = strcspn(list, "=");
-        const char *value = list + name + 1;
-        bool number = (*value >= '0' && *value <= '9');
-        (void)snprintf(pair, sizeof pair, number ? "\"%.*s\":%.*s" : "\"%.*s\":\"%.*s\"", (int)name,
-                       list, (int)(size - name - 1), value);
-        const char *at = strstr(text, pair);
-        all = at && (at[strlen(pair)] == ',' || at[strlen(pair)] == '}');
-        list += size + (list[size] == ',');
-    }
-    free(text);
-    return all;
-}
-
-static void find_config(const struct mistake *mistake, const struct gk_op *op,
-                        const struct gk_problem *problem, const struct gk_space_def *def,
-                        struct gk_config *config)
-{
-    struct gk_space *space = NULL;
-    struct gk_err err = {0};
-    uint32_t tree = 0;
-    bool found = false;
-    op_trial_need(gk_catalog_default(op, problem, def, config, &tree, &err), &err);
-    if (!mistake->config[0]) {
-        return;
-    }
-    op_trial_need(gk_space_create(def, &space, &err), &err);
-    for (uint32_t i = 0; i < gk_space_count(space) && !found; i++) {
-        gk_space_config(space, i, config);
-        found = has_values(&def->trees[gk_space_tree_of(space, i)], config, mistake->config);
-    }
-    gk_space_destroy(space);
-    if (!found) {
-        fail_msg("%s: no legal config has %s", mistake->change.name, mistake->config);
-    }
-}
 
 static const struct op_trial_rig *rig_of(const struct mistake *mistake)
 {
@@ -223,7 +96,7 @@ static void run(const struct mistake *mistake, const char *root, char *ending, s
     (void)snprintf(text, sizeof text, "%s%s", mistake->op, mistake->problem);
     op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
     op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
-    find_config(mistake, op, &problem, &def, &config);
+    (void)op_trial_config(op, &problem, &def, mistake->config, &config);
     op_trial_run(rig, catalog, op, &problem, &config, GK_INPUT_SETS_ALL, &record);
     const struct gk_rung *last = record.rung_count ? &record.rungs[record.rung_count - 1] : NULL;
     bool compared = record.failure != GK_FAILURE_NONE && last && !last->passed;
@@ -236,18 +109,6 @@ static void run(const struct mistake *mistake, const char *root, char *ending, s
     gk_catalog_destroy(catalog);
 }
 
-static bool listed(const char *list, const char *name)
-{
-    size_t size = strlen(name);
-    for (const char *at = list; at; at = strchr(at, '|')) {
-        at += *at == '|';
-        if (strncmp(at, name, size) == 0 && (at[size] == 0 || at[size] == '|')) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void broken(void **state)
 {
     const struct mistake *mistake = *state;
@@ -256,10 +117,10 @@ static void broken(void **state)
     if (strcmp(ending, "none") != 0) {
         fail_msg("%s: the unchanged sources end as %s: %s", mistake->change.name, ending, message);
     }
-    make_folder(mistake, root);
+    mistake_folder_make(&mistake->change, mistake->op, root);
     run(mistake, root, ending, sizeof ending, message, sizeof message);
-    remove_folder(root);
-    if (!listed(mistake->change.wants, ending)) {
+    mistake_folder_remove(root);
+    if (!mistake_wants(&mistake->change, ending)) {
         fail_msg("%s: ends as %s, wants %s: %s", mistake->change.name, ending,
                  mistake->change.wants, message);
     }

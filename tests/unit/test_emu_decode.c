@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/check.h"
@@ -168,6 +169,41 @@ static void the_table_is_sound(void **state)
     ptx_index_destroy(index);
 }
 
+/* Registers of a conversion may be wider than its types: what lies above the source's is dropped,
+ * the result is extended. */
+static void wide_conversions(void **state)
+{
+    static const char *const CASES[] = {"cvt.s64.s32 %rd2, %rd1;", "cvt.u64.u32 %rd2, %rd1;",
+                                        "cvt.s32.s16 %rd2, %rd1;", "cvt.u32.s64 %rd2, %rd1;",
+                                        "cvt.s16.s32 %rd2, %rd1;", "cvt.u64.u8 %rd2, %rd1;"};
+    static const uint64_t WANTED[] = {0xffffffff89abcdef, 0x89abcdef,         0xffffffffffffcdef,
+                                      0x89abcdef,         0xffffffffffffcdef, 0xef};
+
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
+        struct rig rig;
+        char text[400];
+        uint64_t out = 0, address;
+
+        rig_init(&rig, "sm_80");
+        (void)snprintf(text, sizeof text,
+                       ".entry k(.param .b64 out, .param .b64 in)\n{\n .reg .b64 %%rd<4>;\n"
+                       " ld.param.u64 %%rd3, [out];\n ld.param.u64 %%rd1, [in];\n %s\n"
+                       " st.global.u64 [%%rd3], %%rd2;\n ret;\n}\n",
+                       CASES[i]);
+        rig.block[0] = 1;
+        rig_ptx(&rig, text);
+        address = rig_alloc(&rig, "out", sizeof out);
+        RIG_OK(&rig, "k", address, 0x0123456789abcdef);
+        rig_download(&rig, address, &out, sizeof out);
+        if (out != WANTED[i]) {
+            fail_msg("%s: %llx, wanted %llx", CASES[i], (unsigned long long)out,
+                     (unsigned long long)WANTED[i]);
+        }
+        rig_fini(&rig);
+    }
+}
+
 static void what_a_module_tells(void **state)
 {
     struct rig rig;
@@ -198,11 +234,9 @@ static void what_a_module_tells(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused),
-        cmocka_unit_test(truncated_text),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(the_table_is_sound),
-        cmocka_unit_test(what_a_module_tells),
+        cmocka_unit_test(refused),          cmocka_unit_test(truncated_text),
+        cmocka_unit_test(numbers),          cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(wide_conversions), cmocka_unit_test(what_a_module_tells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

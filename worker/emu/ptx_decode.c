@@ -452,6 +452,34 @@ static void take_shape(struct emu_insn *insn, char *const *modifiers, uint32_t c
     }
 }
 
+/* Whether a conversion from integer to integer has a register that is wider than its type, which
+ * PTX allows and the rows of the vector loops do not take. */
+static bool is_wide_cvt(struct ptx_body *body, const struct emu_insn *insn, const char *opcode,
+                        const struct ptx_operand *operands, uint32_t count)
+{
+    const uint8_t types[] = {insn->type, insn->type2};
+    bool wide = false;
+
+    if (strcmp(opcode, "cvt") != 0 || count != GK_ARRAY_COUNT(types)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = 0;
+        const struct ptx_symbol *symbol = operands[i].kind == PTX_OPERAND_WORD
+                                              ? ptx_symbol_find(body, operands[i].name, &index)
+                                              : NULL;
+        bool integer = ptx_type_is_signed(types[i]) || types[i] == PTX_U8 || types[i] == PTX_U16 ||
+                       types[i] == PTX_U32 || types[i] == PTX_U64;
+
+        if (!integer) {
+            return false;
+        }
+        wide = wide || (symbol && symbol->kind == PTX_SYMBOL_REGS &&
+                        symbol->lane_bytes > ptx_type_bytes(types[i]) && symbol->lane_bytes > 2);
+    }
+    return wide;
+}
+
 static enum gk_status bind_instruction(struct ptx_body *body, struct emu_insn *insn, char *opcode,
                                        struct ptx_operand *operands, uint32_t count)
 {
@@ -483,6 +511,12 @@ static enum gk_status bind_instruction(struct ptx_body *body, struct emu_insn *i
                              known ? "this form of instruction '%s' is not in the table"
                                    : "instruction '%s' is not in the table",
                              whole);
+    }
+    if (is_wide_cvt(body, insn, opcode, operands, count)) {
+        const struct ptx_row *wide =
+            ptx_index_find_wide(body->parser->module->emu->index, modifiers, modifier_count);
+
+        row = wide ? wide : row;
     }
     insn->exec = row->exec;
     insn->class = row->class;

@@ -504,6 +504,24 @@ const struct ptx_row *ptx_index_find(const struct ptx_index *index, const char *
     return found;
 }
 
+const struct ptx_row *ptx_index_find_wide(const struct ptx_index *index, char *const *modifiers,
+                                          uint32_t count)
+{
+    static const char name[] = "cvt";
+    size_t size = sizeof name - 1;
+
+    for (uint32_t at = index->head[opcode_hash(name, size)]; at; at = index->next[at - 1]) {
+        const struct ptx_row *row = index->rows[at - 1];
+
+        if (opcode_size(row->pattern) == size && memcmp(row->pattern, name, size) == 0 &&
+            strcmp(row->operands, "Dr Sr") == 0 &&
+            pattern_matches(row->pattern + size, modifiers, count)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
 uint32_t ptx_index_count(const struct ptx_index *index)
 {
     return index->count;

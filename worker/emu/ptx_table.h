@@ -239,6 +239,9 @@ void ptx_index_destroy(struct ptx_index *index);
 const struct ptx_row *ptx_index_find(const struct ptx_index *index, const char *opcode,
                                      char *const *modifiers, uint32_t count, uint32_t operands,
                                      bool *known_out);
+/* The row of a conversion whose registers may be of any width; NULL: there is none. */
+const struct ptx_row *ptx_index_find_wide(const struct ptx_index *index, char *const *modifiers,
+                                          uint32_t count);
 uint32_t ptx_index_count(const struct ptx_index *index);
 const struct ptx_row *ptx_index_at(const struct ptx_index *index, uint32_t at);
 

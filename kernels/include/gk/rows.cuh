@@ -13,7 +13,8 @@ namespace gk
 //   kL2          L2 alone: what is read once does not push anything out of L1
 //   kEvictFirst  not in L1, first to go from L2: leaves L2 to what is read again
 //   kEvictLast   last to go from both: for what every row reads
-//   kL2Ahead     L2 alone, which brings 256 bytes where 32 are asked for: for copies to shared memory
+//   kL2Ahead     L2 alone, which brings 256 bytes where 32 are asked for: for copies to shared
+//                memory
 enum class CacheUse : u32 { kAll, kL2, kEvictFirst, kEvictLast, kL2Ahead };
 
 // How caches treat stores: kKeep leaves the lines in L2 for a reader to come, kStream lets them go
