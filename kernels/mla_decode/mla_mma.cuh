@@ -37,8 +37,8 @@
 
 using namespace gk;
 
-// Parts of `steps` for `warps` warps, both powers of two but for the steps: four at most, since each
-// costs a pass over the scores.
+// Parts of `steps` for `warps` warps, both powers of two but for the steps: four at most, since
+// each costs a pass over the scores.
 constexpr GK_DEVICE u32 slices_of(u32 warps, u32 steps)
 {
     u32 slices = warps > 4 ? 4 : warps > 0 ? warps : 1;
