@@ -52,6 +52,8 @@
 #define WATCHERS_MAX      256
 #define QUEUE_MAX         65536
 #define LEASES_A_MESSAGE  8
+#define GRANT_STEP        2     /* devices that wait for leases part by so many */
+#define GRANT_EVENLY      16    /* of more devices than these leases part by more */
 #define TASKS_MAX         40000 /* of one job */
 #define NOTICES_MAX       GK_CORE_NOTICES
 #define RETRY_NEWER_MS    60000 /* of a worker that is newer than this daemon */

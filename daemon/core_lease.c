@@ -515,14 +515,15 @@ static enum gk_status next_for(struct gk_core *core, struct session *session, ui
     return GK_OK;
 }
 
+/* Up to `most` leases of the device in all, and no more than it has credit for. */
 static enum gk_status grant_device(struct gk_core *core, struct session *session, uint32_t device,
-                                   struct gk_err *err)
+                                   uint32_t most, struct gk_err *err)
 {
     struct gk_buf text = {0};
     uint32_t count = 0;
     enum gk_status status = GK_OK;
     while (status == GK_OK && session->devices[device].credit > 0 &&
-           !session->devices[device].in_final) {
+           session->devices[device].leases < most && !session->devices[device].in_final) {
         struct trial *trial = NULL;
         struct task *task = NULL;
         status = next_for(core, session, device, &task, &trial, err);
@@ -567,32 +568,79 @@ static bool has_finals(const struct gk_core *core)
     return false;
 }
 
-enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
+static bool takes_leases(const struct session *session, uint32_t device)
 {
-    if (core->disk != GK_CORE_DISK_OK || core->drain_ms != 0) {
-        return GK_OK; /* what is out may still be stored; nothing more goes out */
+    return session->devices[device].ok && !session->devices[device].fenced &&
+           session->devices[device].credit > 0 && !session->devices[device].in_final;
+}
+
+/* Leases of the device that has the fewest of those that take more; *count_out: how many do. */
+static uint32_t fewest_leases(const struct gk_core *core, uint32_t *count_out)
+{
+    uint32_t fewest = UINT32_MAX;
+    *count_out = 0;
+    for (uint32_t i = 0; i < core->session_count; i++) {
+        const struct session *session = core->sessions[i];
+        for (uint32_t d = 0; !session->quiet && !session->drained && d < session->device_count;
+             d++) {
+            if (takes_leases(session, d)) {
+                (*count_out)++;
+                fewest = session->devices[d].leases < fewest ? session->devices[d].leases : fewest;
+            }
+        }
     }
-    uint32_t count = core->session_count, from = core->grant_from < count ? core->grant_from : 0,
-             waits = UINT32_MAX;
-    core->finals_maybe = has_finals(core);
+    return fewest;
+}
+
+/* Every device in turn, each up to `most` leases in all. *more_out: one of them has as many, and
+ * would take more. */
+static enum gk_status grant_up_to(struct gk_core *core, uint32_t from, uint32_t most,
+                                  bool *more_out, struct gk_err *err)
+{
+    uint32_t count = core->session_count, waits = UINT32_MAX;
+    *more_out = false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = (from + i) % count;
         struct session *session = core->sessions[at];
         for (uint32_t d = 0; !session->quiet && !session->drained && d < session->device_count;
              d++) {
-            if (session->devices[d].ok && !session->devices[d].fenced) {
-                enum gk_status status = grant_device(core, session, d, err);
-                if (status != GK_OK) {
-                    return status;
-                }
-                bool left = session->devices[d].credit > 0 && !session->devices[d].in_final;
-                waits = left && waits == UINT32_MAX ? at : waits;
+            if (!takes_leases(session, d)) {
+                continue;
             }
+            enum gk_status status = grant_device(core, session, d, most, err);
+            if (status != GK_OK) {
+                return status;
+            }
+            bool left = session->devices[d].credit > 0 && !session->devices[d].in_final;
+            waits = left && waits == UINT32_MAX ? at : waits;
+            *more_out = *more_out || (left && session->devices[d].leases >= most &&
+                                      !is_starved(core, session, d));
         }
     }
     /* Where there is less work than workers, those that came last are not always the last. */
     core->grant_from = waits == UINT32_MAX ? 0 : waits;
     return GK_OK;
+}
+
+/* A device takes many more leases than it runs, so that its worker can compile ahead. Where there
+ * are fewer than all would take, the first one must not have them all while the others wait: they
+ * rise together, step by step; a large fleet, whose workers take few each, in growing steps. */
+enum gk_status leases_grant(struct gk_core *core, struct gk_err *err)
+{
+    if (core->disk != GK_CORE_DISK_OK || core->drain_ms != 0) {
+        return GK_OK; /* what is out may still be stored; nothing more goes out */
+    }
+    uint32_t from = core->grant_from < core->session_count ? core->grant_from : 0, count = 0,
+             fewest = fewest_leases(core, &count);
+    core->finals_maybe = has_finals(core);
+    bool more = count > 0;
+    enum gk_status status = GK_OK;
+    for (uint32_t step = GRANT_STEP; status == GK_OK && more;
+         step = count <= GRANT_EVENLY ? step + GRANT_STEP : step * 4) {
+        uint32_t most = step < CREDIT_MAX ? fewest + step : UINT32_MAX;
+        status = grant_up_to(core, from, most, &more, err);
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------ results */

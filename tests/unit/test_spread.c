@@ -201,6 +201,36 @@ static void rounds_stay_on_one_gpu(void **state)
     rig_close(&rig);
 }
 
+/* Each would take more than there are: nobody has them all, also not of those that come later. */
+static void few_leases_are_shared_out(void **state)
+{
+    static const double skews[] = {1.0, 1.0, 1.0};
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, skews, 3);
+    for (uint32_t w = 0; w < 3; w++) {
+        rig_ready(&rig, &rig.workers[w], 100);
+    }
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 40, ONE);
+    for (int answers = 0; answers < 20; answers++) {
+        uint32_t most = 0, fewest = UINT32_MAX, all = 0;
+        for (uint32_t w = 0; w < 3; w++) {
+            uint32_t count = rig.workers[w].lease_count;
+            most = count > most ? count : most;
+            fewest = count < fewest ? count : fewest;
+            all += count;
+        }
+        if ((fewest == 0 && all > 5) || most - fewest > 3) {
+            fail_msg("%d answers: %u leases, %u and %u", answers, all, most, fewest);
+        }
+        (void)rig_answer(&rig, &rig.workers[answers % 3], 0);
+    }
+    while (rig_work(&rig, 5000) > 0) {
+    }
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    rig_close(&rig);
+}
+
 /* One GPU has no spread, and nothing waits for a second. */
 static void one_gpu_has_none(void **state)
 {
@@ -321,10 +351,10 @@ static void it_ends_when_asked_or_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_winner_goes_round),      cmocka_unit_test(the_floor_has_an_end),
-        cmocka_unit_test(rounds_stay_on_one_gpu),     cmocka_unit_test(one_gpu_has_none),
-        cmocka_unit_test(a_lost_gpu_holds_nobody_up), cmocka_unit_test(it_outlives_a_restart),
-        cmocka_unit_test(it_ends_when_asked_or_late),
+        cmocka_unit_test(the_winner_goes_round),     cmocka_unit_test(the_floor_has_an_end),
+        cmocka_unit_test(few_leases_are_shared_out), cmocka_unit_test(rounds_stay_on_one_gpu),
+        cmocka_unit_test(one_gpu_has_none),          cmocka_unit_test(a_lost_gpu_holds_nobody_up),
+        cmocka_unit_test(it_outlives_a_restart),     cmocka_unit_test(it_ends_when_asked_or_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
