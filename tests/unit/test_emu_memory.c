@@ -253,6 +253,34 @@ static void reading_before_the_wait_is_a_fault(void **state)
     }
 }
 
+/* As on a GPU: see is_miscompiled. */
+static void a_policy_of_a_copy_ends_sm_90(void **state)
+{
+    static const char BODY[] =
+        KERNEL("mov.u32 %r1, tile; mad.lo.u32 %r1, %t, 16, %r1; mad.wide.u32 %rd0, %t, 16, %p;\n"
+               " createpolicy.fractional.L2::evict_first.b64 %rd5, 1.0;\n"
+               " cp.async.cg.shared.global.L2::cache_hint [%r1], [%rd0], 16, %rd5;\n"
+               " cp.async.wait_all;");
+    static const char *const TARGETS[] = {"sm_80", "sm_90", "sm_90a"};
+
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TARGETS); i++) {
+        struct rig rig;
+        uint64_t in, out;
+
+        rig_init(&rig, TARGETS[i]);
+        rig_ptx(&rig, BODY);
+        in = rig_upload(&rig, "in", (char[1024]){1}, 1024);
+        out = rig_alloc(&rig, "out", 128);
+        if (i == 0) {
+            RIG_OK(&rig, "k", in, out);
+        } else {
+            RIG_FAULT(&rig, TRAP, "k", in, out);
+        }
+        rig_fini(&rig);
+    }
+}
+
 static void copies_fill_with_zeros(void **state)
 {
     struct rig rig;
@@ -478,6 +506,7 @@ int main(void)
         cmocka_unit_test(wide_atomics),
         cmocka_unit_test(copies_arrive_at_their_wait),
         cmocka_unit_test(reading_before_the_wait_is_a_fault),
+        cmocka_unit_test(a_policy_of_a_copy_ends_sm_90),
         cmocka_unit_test(copies_fill_with_zeros),
         cmocka_unit_test(matrices_in_shared_memory),
         cmocka_unit_test(bank_conflicts_are_counted),

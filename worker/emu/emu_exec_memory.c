@@ -367,6 +367,14 @@ static int start_copies(struct emu_warp *warp, const struct emu_insn *insn, uint
     return EMU_NEXT;
 }
 
+/* ptxas before 13.4.59 loses the register of the policy when it encodes such a copy for sm_90: the
+ * kernel ends with an illegal instruction (an H200 with 13.0.88; disassembled, the copy names UR0
+ * whatever holds the policy). What passes here must run there. */
+static bool is_miscompiled(const struct emu_warp *warp, const struct emu_insn *insn)
+{
+    return (insn->mods & PTX_M_CACHE_HINT) && warp->run->emu->props.sm_major >= 9;
+}
+
 static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32_t mask)
 {
     struct emu_block *block = warp->block;
@@ -374,6 +382,13 @@ static int copy_async(struct emu_warp *warp, const struct emu_insn *insn, uint32
     struct emu_reach access;
     uint32_t sizes[EMU_LANES], bytes = insn->vec, reading;
 
+    if (is_miscompiled(warp, insn)) {
+        return emu_fault(
+            warp, insn, (unsigned)__builtin_ctz(mask), GK_EMU_FAULT_TRAP, 0,
+            "cp.async with a cache policy on sm_90 and newer: compilers before 13.4.59 "
+            "make an illegal instruction of it; allowed: cp.async.bulk with a policy, "
+            "or .ca, .cg and a prefetch size");
+    }
     for (unsigned l = 0; l < EMU_LANES; l++) {
         sizes[l] = bytes;
     }
