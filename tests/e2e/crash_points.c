@@ -43,6 +43,9 @@
 #define MARK_WAITS 40 /* looks at a daemon whose disk is full before it is ended */
 #define JOBS_MAX   32
 #define RUN_KILLS  8 /* of one run */
+/* Of them, of the worker: a trial that was lost with its worker three times is parked, as it should
+ * be. */
+#define WORKER_KILLS 2
 
 extern char **environ;
 
@@ -57,7 +60,7 @@ struct bench {
     bool is_ready;
     pid_t daemon, worker, proxy;
     struct gk_link *link;
-    uint64_t seq, deadline_s, kills, kills_left;
+    uint64_t seq, deadline_s, kills, kills_left, worker_kills;
     uint64_t chaos; /* seed of the proxy; 0: there is none */
     struct gk_prng prng;
     uint32_t full_looks;
@@ -242,10 +245,12 @@ static void tend(struct bench *bench)
         lose(bench, "the work does not end within %d s", LIMIT_S);
     }
     if (bench->kills_left > 0 && gk_prng_below(&bench->prng, 12) == 0) {
-        pid_t victim = gk_prng_below(&bench->prng, 2) ? bench->daemon : bench->worker;
+        bool worker = gk_prng_below(&bench->prng, 2) && bench->worker_kills < WORKER_KILLS;
+        pid_t victim = worker ? bench->worker : bench->daemon;
         if (victim > 0 && kill(victim, SIGKILL) == 0) {
             bench->kills_left--;
             bench->kills++;
+            bench->worker_kills += worker;
         }
     }
     /* A disk that stays full: the daemon stays up and answers; then somebody makes room. */
