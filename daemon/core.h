@@ -116,12 +116,12 @@ struct gk_core_counters {
     uint64_t refusals[GK_CORE_REFUSAL_COUNT]; /* ERROR and REPLY that are not OK */
     uint64_t workers_came, workers_lost, workers_rejected, devices_fenced_total;
     uint64_t jobs_done, jobs_failed, jobs_cancelled, queue_dropped, notices_lost, backups;
-    uint64_t backup_wall_ms; /* of the last backup; 0: none */
-    uint64_t job_done_ms, night_done_ms;            /* the last job without and with a suite that
+    uint64_t backup_wall_ms;                   /* of the last backup; 0: none */
+    uint64_t job_done_ms, night_done_ms;       /* the last job without and with a suite that
                                                      * ended well; 0: none in this store */
-    uint64_t throttled[GK_CORE_THROTTLES];          /* samples, by reason */
-    uint64_t child_exits[GK_CORE_CHILD_EXITS];      /* as results tell of them */
-    uint64_t damaged;        /* trials that the scrub found damaged */
+    uint64_t throttled[GK_CORE_THROTTLES];     /* samples, by reason */
+    uint64_t child_exits[GK_CORE_CHILD_EXITS]; /* as results tell of them */
+    uint64_t damaged;                          /* trials that the scrub found damaged */
     struct gk_histogram compile_s, verify_s, measure_s;
     uint32_t sessions, open_jobs, held_leases, watchers;
     /* As they are now. */
@@ -168,7 +168,9 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
 /* The next message to send, after the commit; false when there is none. The caller owns the
  * message. */
 bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out);
-/* The same with the body as canonical text: reset first, message_out->body is NULL. */
+/* How many there are. */
+uint32_t gk_core_waiting(const struct gk_core *core);
+/* gk_core_take() with the body as canonical text: reset first, message_out->body is NULL. */
 bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
                        struct gk_message *message_out, struct gk_buf *body);
 /* Whether messages are left unread: nobody is called silent meanwhile. Before each tick. */

@@ -257,6 +257,9 @@ static enum gk_status start(struct shell *shell, struct gk_err *err)
     if (status == GK_OK) {
         status = gk_db_commit(shell->db, err); /* leases of ended jobs may be gone */
     }
+    if (status == GK_OK) {
+        status = gk_db_sync_apart(shell->db, err);
+    }
     if (status == GK_OK && options->settings->http) {
         status = gk_http_start(options->settings->http, options->version, &shell->clock,
                                &shell->http, err);
@@ -297,7 +300,9 @@ static void stop(struct shell *shell)
         gk_loop_unwatch(shell->watch);
     }
     uv_walk(&shell->loop, close_one, NULL);
-    (void)uv_run(&shell->loop, UV_RUN_DEFAULT); /* runs the close callbacks */
+    while (uv_run(&shell->loop, UV_RUN_DEFAULT) != 0) {
+        /* runs the close callbacks, waits for a sync; uv_stop() may have come once more */
+    }
     (void)uv_loop_close(&shell->loop);          /* no handle is left */
     gk_http_stop(shell->http);
     gk_gate_close(&shell->gate);
@@ -309,6 +314,7 @@ static void stop(struct shell *shell)
                                NULL); /* recovered from the WAL at the next start otherwise */
     }
     gk_db_close(shell->db);
+    uv_sem_destroy(&shell->sync_done);
     free(shell->store);
 }
 
@@ -319,6 +325,8 @@ enum gk_status gk_shell_run(const struct gk_shell_options *options, struct gk_er
         free(shell);
         return gk_fail(err, GK_NOMEM, "out of memory for the loop");
     }
+    GK_ASSERT(uv_sem_init(&shell->sync_done, 0) == 0); /* fails for a bad value alone */
+    shell->sync_work.data = shell;
     shell->options = options;
     shell->clock = gk_clock_real();
     shell->free_bytes = UINT64_MAX;

@@ -1,7 +1,7 @@
 /*
  * Twice a second: has the loop been away, how full is the disk, how many descriptors are left; what
  * /healthz, /readyz and /metrics answer, and what the service manager is told. The watchdog is fed
- * here and nowhere else: a loop that stands feeds nobody.
+ * here and nowhere else: a loop that stands feeds nobody, nor does one whose disk stands.
  */
 #include "daemon/shell_internal.h"
 
@@ -173,11 +173,17 @@ static void make_status(struct shell *shell, char line[160])
                    counters.sessions, counters.open_jobs, counters.held_leases);
 }
 
+/* The disk takes more than a moment: the loop turns, and nobody gets an answer. */
+static bool sync_stands(const struct shell *shell, uint64_t now)
+{
+    return shell->syncing && now - shell->synced_from_ns > STALL_NS;
+}
+
 static void tell_manager(struct shell *shell)
 {
     char line[160];
     uint64_t every = shell->options->notify->watchdog_us * 1000 / 3, now = raw_ns(shell);
-    if (every > 0 && now - shell->watchdog_ns >= every) {
+    if (every > 0 && now - shell->watchdog_ns >= every && !sync_stands(shell, now)) {
         shell->watchdog_ns = now;
         (void)gk_notify_send(shell->options->notify, "WATCHDOG=1"); /* missing ones end us: right */
     }
@@ -234,7 +240,9 @@ void beat_on_timer(uv_timer_t *timer)
     gk_histogram_observe(&shell->stats.lag_s, late_s);
     shell->beat_due_ns = now + BEAT_MS * UINT64_C(1000000);
     shell->beats++;
-    gk_http_alive(shell->http, now);
+    if (!sync_stands(shell, now)) {
+        gk_http_alive(shell->http, now);
+    }
     tell_manager(shell);
     gk_log_beat(shell->options->log);
     if (shell->beats % 2 == 0) {

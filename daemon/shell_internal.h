@@ -46,6 +46,16 @@ struct shell {
      * heard, so nothing may expire of it. */
     uint64_t turned_ns, skipped_ns, beat_due_ns;
     bool wal_dirty, ending;
+    /* What is committed is synced by a thread of libuv's pool: see shell_tick.c. */
+    uv_work_t sync_work;
+    uv_sem_t sync_done; /* posted by the thread */
+    struct gk_db_sync sync;
+    bool syncing;     /* a sync is on its way, or has ended and was not looked at */
+    bool unsynced;    /* something was committed that no sync is for */
+    uint32_t covered; /* messages that wait for the sync; what is queued behind them does not */
+    uint32_t taken;   /* messages since the last tick */
+    /* When the first commit that is not synced, and that of the sync on its way, began. */
+    uint64_t commit_ns, synced_from_ns;
     /* The disk. */
     enum gk_core_disk disk;
     uint64_t free_bytes; /* UINT64_MAX: not known */
@@ -76,7 +86,7 @@ enum gk_status shell_make_core(struct shell *shell, const struct gk_core_counter
 
 /* ---- shell_tick.c ---- */
 void tick_finish(struct shell *shell); /* step, commit, send, set the clock */
-/* At an orderly end: commits and sends what is queued. */
+/* At an orderly end: commits, syncs and sends what is queued. */
 void tick_last(struct shell *shell);
 void tick_store_failed(struct shell *shell, enum gk_status status, const struct gk_err *why);
 void tick_on_ready(void *context); /* of the link */

@@ -1,7 +1,13 @@
 /*
- * One tick: take what is there (bounded), step the core, one COMMIT, then send. A tick that cannot
- * be stored sends nothing. A full disk makes a new core from the store as it is, which writes
- * nothing until there is room; any other failure ends the program, and the next start recovers.
+ * One tick: take what is there (bounded), step the core, one COMMIT, sync, then send. A tick that
+ * cannot be stored sends nothing. A full disk makes a new core from the store as it is, which
+ * writes nothing until there is room; any other failure ends the program, and the next start
+ * recovers.
+ *
+ * A sync takes as long as a tick, and the disk does it alone. So a thread of libuv's pool waits for
+ * it, while the loop takes the messages of the next tick. That tick is stepped and committed when
+ * the sync is over: one commit a sync, and what the core has queued until the sync began is sent
+ * when it has ended.
  */
 #include "daemon/shell_internal.h"
 
@@ -10,6 +16,9 @@
 #define MESSAGES_A_TICK    512
 #define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
 #define SLOW_COMMIT_S      1.0
+/* Messages taken while one sync lasts. A disk that stands still then stops the loop, as it did
+ * before there was a thread, instead of filling memory. */
+#define TAKEN_MOST 4096
 /* A disk that is full although it says that it has room (a quota): tried again after so long, and
  * twice as long each time. */
 #define FULL_WAIT_NS      UINT64_C(1000000000)
@@ -54,6 +63,7 @@ static bool renew_core(struct shell *shell)
     tell_abandoned(shell);
     gk_core_destroy(shell->core);
     shell->core = NULL;
+    shell->covered = 0; /* they were of that core */
     enum gk_status status = shell_make_core(shell, &counters, &err);
     if (status != GK_OK) {
         shell_end(shell, status, &err);
@@ -117,6 +127,7 @@ void tick_leave_full(struct shell *shell)
         tick_store_failed(shell, status, &err);
         return;
     }
+    shell->unsynced = true;
     if (gk_log_begin(shell->options->log, GK_EVENT_STORE_BACK)) {
         gk_log_int(shell->options->log, "free_bytes", (int64_t)shell->free_bytes);
         gk_log_text(shell->options->log, "text",
@@ -125,11 +136,12 @@ void tick_leave_full(struct shell *shell)
     }
 }
 
-static void flush(struct shell *shell)
+/* Sends the first `count` of what waits. */
+static void flush(struct shell *shell, uint32_t count)
 {
     struct gk_peer peer;
     struct gk_message message;
-    while (gk_core_take_text(shell->core, &peer, &message, &shell->body)) {
+    for (; count > 0 && gk_core_take_text(shell->core, &peer, &message, &shell->body); count--) {
         struct gk_err err = {0};
         const char *name = gk_message_name(message.type);
         enum gk_status status = gk_link_send_text(shell->link, &peer, &message, shell->body.data,
@@ -162,22 +174,95 @@ static enum gk_status commit(struct shell *shell, uint64_t now, struct gk_err *e
     }
     shell->wal_dirty = true;
     shell->last_work_ns = now;
-    uint64_t start = shell->clock.monotonic_ns(shell->clock.context);
+    shell->commit_ns =
+        shell->unsynced ? shell->commit_ns : shell->clock.monotonic_ns(shell->clock.context);
     enum gk_status status = gk_db_commit(shell->db, err);
-    double took_s = (double)(shell->clock.monotonic_ns(shell->clock.context) - start) / 1e9;
     uint64_t rows = gk_db_rows_written(shell->db);
     shell->stats.commits++;
     if (status == GK_OK) { /* what was rolled back is no batch */
+        shell->unsynced = true;
         gk_histogram_observe_count(&shell->stats.batch_rows, rows - shell->rows_before);
     }
     shell->rows_before = rows;
+    return status;
+}
+
+/* ------------------------------------------------------------------ syncing */
+
+static void on_work(uv_work_t *work)
+{
+    struct shell *shell = work->data;
+    gk_db_sync_run(&shell->sync);
+    uv_sem_post(&shell->sync_done);
+}
+
+/* The sync has ended: what waited for it goes. */
+static void end_sync(struct shell *shell)
+{
+    struct gk_err err = {0};
+    uv_sem_wait(&shell->sync_done);
+    shell->syncing = false;
+    uint64_t end = shell->clock.monotonic_ns(shell->clock.context);
+    double took_s = (double)(end - shell->synced_from_ns) / 1e9;
     gk_histogram_observe(&shell->stats.commit_s, took_s);
     if (took_s > SLOW_COMMIT_S && gk_log_begin(shell->options->log, GK_EVENT_STORE_SLOW)) {
         gk_log_real(shell->options->log, "seconds", took_s);
         gk_log_text(shell->options->log, "text", "a commit with its fsync took this long");
         gk_log_end(shell->options->log);
     }
-    return status;
+    enum gk_status status = gk_db_sync_end(shell->db, &shell->sync, &err);
+    uint32_t covered = shell->covered;
+    shell->covered = 0;
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+    } else if (shell->core) {
+        flush(shell, covered);
+    }
+}
+
+static void count_busy(struct shell *shell, uint64_t start)
+{
+    shell->stats.busy_s += (double)(shell_now(shell) - start) / 1e9;
+}
+
+static void on_after_work(uv_work_t *work, int canceled)
+{
+    struct shell *shell = work->data;
+    (void)canceled; /* nobody cancels it */
+    if (!shell->syncing || shell->ending) {
+        return; /* tick_last() has looked at it, or nobody does any more */
+    }
+    shell_turn(shell);
+    uint64_t start = shell_now(shell);
+    end_sync(shell);
+    if (shell->result == GK_OK) {
+        tick_finish(shell);
+    }
+    count_busy(shell, start);
+}
+
+/* What is queued may go when what is committed is synced; at once if all of it is. */
+static void send_when_synced(struct shell *shell)
+{
+    struct gk_err err = {0};
+    if (shell->syncing) {
+        return; /* its end brings the next tick */
+    }
+    if (!shell->unsynced) {
+        flush(shell, UINT32_MAX);
+        return;
+    }
+    enum gk_status status = gk_db_sync_begin(shell->db, &shell->sync, &err);
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+        return;
+    }
+    shell->synced_from_ns = shell->commit_ns;
+    shell->unsynced = false;
+    shell->syncing = true;
+    shell->covered = gk_core_waiting(shell->core);
+    (void)uv_queue_work(&shell->loop, &shell->sync_work, on_work,
+                        on_after_work); /* fails without a callback alone */
 }
 
 /* A step of what goes on beside serving, if its turn has come: half of the time at most. Returns
@@ -200,7 +285,7 @@ static bool take_care(struct shell *shell)
         tick_store_failed(shell, status, &err);
         return false;
     }
-    flush(shell);
+    send_when_synced(shell);
     uint64_t end = shell_now(shell);
     shell->care_after_ns = end + (end - begin);
     return shell->core && gk_core_has_care(shell->core);
@@ -210,6 +295,7 @@ void tick_finish(struct shell *shell)
 {
     struct gk_err err = {0};
     uint64_t next = 0, now = shell_now(shell);
+    shell->taken = 0;
     enum gk_status status = gk_core_tick(shell->core, now, shell_wall(shell), &next, &err);
     if (status == GK_OK) {
         status = commit(shell, now, &err);
@@ -221,7 +307,7 @@ void tick_finish(struct shell *shell)
         tick_store_failed(shell, status, &err);
         next = now + FULL_WAIT_NS;
     } else {
-        flush(shell);
+        send_when_synced(shell);
     }
     if (shell->result != GK_OK || !shell->core) {
         return; /* the loop is ending, and there may be no core any more */
@@ -245,16 +331,20 @@ void tick_finish(struct shell *shell)
 void tick_last(struct shell *shell)
 {
     struct gk_err err = {0};
-    if (gk_db_commit(shell->db, &err) == GK_OK) {
-        flush(shell);
+    struct gk_db_sync sync = {0};
+    if (shell->syncing) {
+        end_sync(shell); /* waits for it */
+    }
+    if (shell->result == GK_OK && gk_db_commit(shell->db, &err) == GK_OK &&
+        gk_db_sync_begin(shell->db, &sync, &err) == GK_OK) {
+        gk_db_sync_run(&sync);
+        if (gk_db_sync_end(shell->db, &sync, &err) != GK_OK) {
+            return; /* nothing of it is told; the next start recovers */
+        }
+        flush(shell, UINT32_MAX);
         (void)gk_db_commit(shell->db, NULL); /* at worst a worker's last_seen is missing */
         tell_notices(shell);
     }
-}
-
-static void count_busy(struct shell *shell, uint64_t start)
-{
-    shell->stats.busy_s += (double)(shell_now(shell) - start) / 1e9;
 }
 
 /* Takes what is there, so much a tick. Returns whether something was. */
@@ -272,6 +362,7 @@ static bool take_messages(struct shell *shell)
             break;
         }
         any = true;
+        shell->taken++;
         if (status == GK_OK) {
             status =
                 gk_core_message_text(shell->core, &peer, &message, gk_buf_text(&shell->body),
@@ -300,13 +391,23 @@ static bool take_messages(struct shell *shell)
     return any;
 }
 
+/* While a sync lasts messages are taken and not stepped. */
+static bool is_held_up(struct shell *shell)
+{
+    if (shell->syncing && shell->taken > TAKEN_MOST) {
+        uv_sem_wait(&shell->sync_done);
+        uv_sem_post(&shell->sync_done); /* for end_sync(), which comes with the next turn */
+    }
+    return shell->syncing;
+}
+
 void tick_on_timer(uv_timer_t *timer)
 {
     struct shell *shell = timer->data;
     struct gk_err err = {0};
     shell_turn(shell);
     uint64_t start = shell_now(shell);
-    if (shell->wal_dirty && start - shell->last_work_ns > IDLE_CHECKPOINT_NS) {
+    if (shell->wal_dirty && !shell->syncing && start - shell->last_work_ns > IDLE_CHECKPOINT_NS) {
         shell->wal_dirty = false;
         enum gk_status status = gk_db_checkpoint(shell->db, true, &err);
         if (status != GK_OK) {
@@ -316,7 +417,7 @@ void tick_on_timer(uv_timer_t *timer)
     if (shell->result == GK_OK) {
         (void)take_messages(shell); /* before anybody is called silent */
     }
-    if (shell->result == GK_OK) {
+    if (shell->result == GK_OK && !is_held_up(shell)) { /* else the end of the sync steps */
         tick_finish(shell);
     }
     count_busy(shell, start);
@@ -328,7 +429,7 @@ void tick_on_ready(void *context)
     shell_turn(shell);
     uint64_t start = shell_now(shell);
     bool any = take_messages(shell);
-    if (any && shell->result == GK_OK) {
+    if (any && shell->result == GK_OK && !is_held_up(shell)) {
         tick_finish(shell);
     }
     count_busy(shell, start);

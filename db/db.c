@@ -163,6 +163,41 @@ enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
                                                          : db_fail(db, rc, "checkpoint", err);
 }
 
+/* NORMAL differs from FULL in one thing: the log is not synced at a commit. Before a checkpoint
+ * moves anything out of it, it still is. */
+enum gk_status gk_db_sync_apart(struct gk_db *db, struct gk_err *err)
+{
+    GK_ASSERT(!db->in_transaction);
+    return db_exec(db, "PRAGMA synchronous=NORMAL", err);
+}
+
+enum gk_status gk_db_sync_begin(struct gk_db *db, struct gk_db_sync *sync_out, struct gk_err *err)
+{
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
+    if (rc != SQLITE_OK) {
+        return db_fail(db, rc, "the write-ahead log", err);
+    }
+    *sync_out = (struct gk_db_sync){.file = file && file->pMethods ? file : NULL, .rc = SQLITE_OK};
+    return GK_OK;
+}
+
+void gk_db_sync_run(struct gk_db_sync *sync)
+{
+    sqlite3_file *file = sync->file;
+    sync->rc = file ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : SQLITE_OK;
+}
+
+enum gk_status gk_db_sync_end(struct gk_db *db, const struct gk_db_sync *sync, struct gk_err *err)
+{
+    if (sync->rc == SQLITE_OK) {
+        return GK_OK;
+    }
+    db->broken = true; /* the message of the handle is another call's */
+    return gk_fail(err, GK_IO, "store %s: sync of the write-ahead log: %s", db->path,
+                   sqlite3_errstr(sync->rc));
+}
+
 static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
 {
     struct gk_db *db = context;

@@ -4,7 +4,8 @@
  * Everything that gktune knows durably goes through these verbs; no SQL leaves this folder. Rows go
  * in and come out as JSON objects whose members are the columns (db/README.md lists them), so that
  * a listing is what a reply carries. A write opens the transaction of the tick; gk_db_commit() ends
- * it, and nothing may be told to anybody before it returned GK_OK. One thread.
+ * it, and nothing may be told to anybody before it returned GK_OK (gk_db_sync_apart() says more).
+ * One thread.
  *
  * Errors: GK_FULL when the disk is full: the transaction is gone, the store is as before and goes
  * on reading. GK_IO after a failed read, write or fsync: the kernel may have dropped pages, so
@@ -41,6 +42,20 @@ uint64_t gk_db_rows_written(const struct gk_db *db);
 void gk_db_rollback(struct gk_db *db);
 /* Moves the WAL into the file: when idle, or when it is larger than 16 MB. */
 enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err);
+/* ---- syncing apart: what gk_db_commit() waits for most ----
+ * After gk_db_sync_apart() a commit writes and does not sync. Nothing of it may be told to anybody
+ * before a sync that began behind it has ended with GK_OK. begin and end belong to the thread of
+ * the store, run may be called on another one; the store may be read and written meanwhile, but not
+ * closed. One at a time. */
+struct gk_db_sync {
+    void *file; /* the write-ahead log; NULL: there is none */
+    int rc;     /* of SQLite */
+};
+enum gk_status gk_db_sync_apart(struct gk_db *db, struct gk_err *err);
+enum gk_status gk_db_sync_begin(struct gk_db *db, struct gk_db_sync *sync_out, struct gk_err *err);
+void gk_db_sync_run(struct gk_db_sync *sync);
+/* GK_IO: what was committed may be lost, and the store writes nothing any more. */
+enum gk_status gk_db_sync_end(struct gk_db *db, const struct gk_db_sync *sync, struct gk_err *err);
 int64_t gk_db_schema(struct gk_db *db);
 
 #define GK_DB_EPOCH_JUMP (INT64_C(1) << 20) /* a daemon that started every second for 12 days */

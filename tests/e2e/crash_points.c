@@ -4,7 +4,7 @@
  * (tests/support/fail_io.c). What was acknowledged is written down here, and the store is held
  * against it.
  *
- *     crash_points BIN SHIM --who gktuned|gktune-worker --how kill|half|eio|enospc|full
+ *     crash_points BIN SHIM --who gktuned|gktune-worker --how kill|half|power|eio|enospc|full
  *                  [--every N --seed S] [--at N]      all points, a seeded Nth part of them, or one
  *                  [--store FILE]                     begins with this store, which is migrated
  *     crash_points BIN SHIM --kills N --seed S        SIGKILL at random moments instead

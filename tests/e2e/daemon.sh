@@ -17,7 +17,9 @@ python3 "$SRC/tests/support/notify_listen.py" "$TMP/notify" "$TMP/heard" &
 children+=($!)
 eventually 10 seen "$TMP/heard" listening || bad "nobody listens"
 printf '{"note": "of the test",\n "http": "127.0.0.1:%s",\n "log_format": "json", "ballast": "64KiB"}\n' "$port" >"$TMP/config.json"
-NOTIFY_SOCKET=$TMP/notify WATCHDOG_USEC=1500000 "$BIN/gktuned" --config "$TMP/config.json" >"$TMP/out" 2>"$TMP/log" &
+shim=$BIN/../tests/libfail_io.so # not there under the sanitizers
+[ -f "$shim" ] || shim=
+LD_PRELOAD=$shim GK_FAIL_NAME=gktuned GK_FAIL_STAND=$TMP/stand NOTIFY_SOCKET=$TMP/notify WATCHDOG_USEC=1500000 "$BIN/gktuned" --config "$TMP/config.json" >"$TMP/out" 2>"$TMP/log" &
 daemon=$!
 children+=("$daemon")
 eventually 20 seen "$TMP/heard" 'READY=1|STATUS=0 workers' || bad "not ready: $(cat "$TMP/heard" "$TMP/log")"
@@ -33,6 +35,26 @@ get metrics >"$TMP/metrics" || bad "metrics"
 python3 "$SRC/tests/support/exposition.py" "$TMP/metrics" >"$TMP/why" 2>&1 || bad "the page: $(cat "$TMP/why")"
 has "$TMP/metrics" 'gktune_ready 1'
 [ "$(stat -c %s "$GKTUNE_STATE/ballast")" = 65536 ] || bad "no ballast"
+
+# --- a disk that stands: nothing is told before it is synced, the loop goes on, and both ways to look say that it does not serve
+healthy() { get healthz 2>/dev/null | grep -q '"healthy":true'; }
+sick() { ! healthy; }
+if [ -n "$shim" ]; then
+  touch "$TMP/stand"
+  printf '{"op": "gemm", "shapes": [{"M": 16, "N": 16, "K": 16}]}\n' >"$TMP/stand.json"
+  "$BIN/gktune" submit gemm --shapes "$TMP/stand.json" --arch mock-sm_80 --budget 1 >"$TMP/stood" 2>&1 &
+  submit=$!
+  children+=("$submit")
+  eventually 15 sick || bad "healthz: a disk that stands is not seen"
+  beaten=$(grep -c '^WATCHDOG=1$' "$TMP/heard")
+  grep -q 'job' "$TMP/stood" && bad "a job was acknowledged that is not synced: $(cat "$TMP/stood")"
+  read -r -t 1.2 -u "$idle" || true # two feedings
+  [ "$(grep -c '^WATCHDOG=1$' "$TMP/heard")" = "$beaten" ] || bad "the watchdog is fed while the disk stands"
+  rm "$TMP/stand"
+  eventually 10 healthy || bad "healthz: the disk is back, and it does not say so"
+  wait "$submit" || [ $? = 3 ] || bad "the submit: $(cat "$TMP/stood")" # 3: no answer within its 5 s
+  "$BIN/gktune" cancel 1 >"$TMP/out4" 2>&1 || bad "the job is not there: $(cat "$TMP/out4")"
+fi
 
 # --- signals: USR1 switches debug on and off, HUP reads the config again or refuses it and goes on
 kill -USR1 "$daemon" && eventually 5 seen "$TMP/log" '"event":"log_level","program":"gktuned","to":"debug"' || bad "USR1: $(tail -n 2 "$TMP/log")"

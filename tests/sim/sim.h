@@ -30,7 +30,8 @@ enum canary {
     CANARY_NO_SYNC,      /* the disk lies about sync */
     CANARY_STALE_TOKEN,  /* a late result passes under the current token */
     CANARY_FORGET_LEASE, /* leases are not there after a restart */
-    CANARY_COUNT_TWICE   /* a job's counter goes up once too often */
+    CANARY_COUNT_TWICE,  /* a job's counter goes up once too often */
+    CANARY_SEND_UNSYNCED /* replies leave after the commit and before its sync */
 };
 
 struct conn {
@@ -126,6 +127,11 @@ struct sim {
     bool up, full, power_next;
     uint64_t boot_ns; /* when the daemon's own clock was 0 */
     uint64_t timer_ns, start_ns, full_until_ns, stalled_until_ns, restarts;
+    /* Syncing beside the loop, as the shell does it: seeds that are even. */
+    bool apart, syncing;
+    uint32_t covered; /* messages that wait for the sync */
+    uint64_t sync_end_ns;
+    struct gk_db_sync sync;
     uint64_t stalled_from_ns; /* the daemon's loop is, or was, held up since then; 0: it was not */
 
     /* the wire */
@@ -164,7 +170,8 @@ void sim_fini(struct sim *sim);
 void daemon_start(struct sim *sim);
 /* power_lost: what was not synced is lost or torn. */
 void daemon_kill(struct sim *sim, bool power_lost);
-/* All messages that are there, then the tick, the commit, the sending: as daemon/shell_tick.c. */
+/* All messages that are there, then the tick, the commit, the sync, the sending: as
+ * daemon/shell_tick.c. */
 void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count);
 
 /* ---- sim_worker.c ---- */

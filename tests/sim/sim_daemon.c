@@ -82,7 +82,7 @@ void daemon_kill(struct sim *sim, bool power_lost)
     gk_db_close(sim->db);
     sim->core = NULL;
     sim->db = NULL;
-    sim->up = false;
+    sim->up = sim->syncing = false;
     disk_revive(power_lost);
     uint32_t count = sim->conn_count; /* who is cut off connects again, at the end of the list */
     for (uint32_t c = 0; c < count; c++) {
@@ -141,6 +141,10 @@ void daemon_start(struct sim *sim)
     if (status == GK_OK) {
         status = gk_db_commit(sim->db, &err);
     }
+    sim->apart = sim->seed % 2 == 0;
+    if (status == GK_OK && sim->apart) {
+        status = gk_db_sync_apart(sim->db, &err);
+    }
     if (status != GK_OK) {
         daemon_gives_up(sim, status, &err);
         return;
@@ -160,6 +164,7 @@ static bool renew_core(struct sim *sim)
     struct gk_core_counters counters = gk_core_counters(sim->core);
     gk_core_destroy(sim->core);
     sim->core = NULL;
+    sim->covered = 0; /* they were of that core */
     enum gk_status status = make_core(sim, &counters, &err);
     if (status != GK_OK) {
         daemon_gives_up(sim, status, &err);
@@ -183,12 +188,12 @@ static void store_failed(struct sim *sim, enum gk_status status, const struct gk
     }
 }
 
-/* Sends what the core has to say. part: dies after so many messages. */
-static void flush(struct sim *sim, uint64_t part)
+/* Sends the first `count` of what the core has to say. part: dies after so many messages. */
+static void flush(struct sim *sim, uint32_t count, uint64_t part)
 {
     struct gk_peer peer;
     struct gk_message message;
-    while (sim->core && gk_core_take(sim->core, &peer, &message)) {
+    for (; count > 0 && sim->core && gk_core_take(sim->core, &peer, &message); count--) {
         uint32_t conn = 0;
         memcpy(&conn, peer.bytes, sizeof conn);
         if (part == 0) {
@@ -197,7 +202,9 @@ static void flush(struct sim *sim, uint64_t part)
             return;
         }
         part -= part != UINT64_MAX;
-        check_out(sim, conn, &message);
+        if (!sim->apart) { /* else a fence may have come while the lease waited for the sync */
+            check_out(sim, conn, &message);
+        }
         if (sim->conns[conn].open) {
             sim_send(sim, conn, false, &message);
             continue;
@@ -209,6 +216,44 @@ static void flush(struct sim *sim, uint64_t part)
             store_failed(sim, status, &err);
             return;
         }
+    }
+}
+
+/* After the commit, before or between the messages that tell of it. */
+static void flush_or_die(struct sim *sim, uint32_t count)
+{
+    bool torn = sim_chance(sim, sim->rates.kill / 2);
+    flush(sim, count, torn ? sim_below(sim, 4) : UINT64_MAX);
+}
+
+/* The sync is on its way: it happens, or fails, at its end. */
+static void begin_sync(struct sim *sim)
+{
+    struct gk_err err = {0};
+    enum gk_status status = gk_db_sync_begin(sim->db, &sim->sync, &err);
+    if (status != GK_OK) {
+        store_failed(sim, status, &err);
+        return;
+    }
+    sim->syncing = true;
+    sim->covered = gk_core_waiting(sim->core);
+    sim->sync_end_ns = sim->now_ns + sim_below(sim, 300) * MS_NS;
+    if (sim->canary == CANARY_SEND_UNSYNCED) {
+        flush(sim, sim->covered, UINT64_MAX);
+        sim->covered = 0;
+    }
+}
+
+static void end_sync(struct sim *sim)
+{
+    struct gk_err err = {0};
+    sim->syncing = false;
+    gk_db_sync_run(&sim->sync);
+    enum gk_status status = gk_db_sync_end(sim->db, &sim->sync, &err);
+    if (status != GK_OK) {
+        store_failed(sim, status, &err);
+    } else {
+        flush_or_die(sim, sim->covered);
     }
 }
 
@@ -224,7 +269,7 @@ static void tick_and_commit(struct sim *sim)
     }
     bool dirty = gk_db_is_dirty(sim->db);
     if (status == GK_OK && sim->canary == CANARY_ACK_FIRST && dirty) {
-        flush(sim, UINT64_MAX);
+        flush(sim, UINT32_MAX, UINT64_MAX);
     }
     bool dies = sim_chance(sim, sim->rates.kill / 2);
     if (status == GK_OK && dies && dirty) { /* between the step and the commit */
@@ -244,9 +289,11 @@ static void tick_and_commit(struct sim *sim)
     if (dirty && sim->core) {
         check_commit(sim);
     }
-    /* After the commit, before or between the messages that tell of it. */
-    bool torn = sim_chance(sim, sim->rates.kill / 2);
-    flush(sim, torn ? sim_below(sim, 4) : UINT64_MAX);
+    if (dirty && sim->apart && sim->core) {
+        begin_sync(sim);
+    } else {
+        flush_or_die(sim, UINT32_MAX);
+    }
     if (sim->up && sim->timer_ns > sim->now_ns + 10 * SECOND_NS) {
         sim->timer_ns = sim->now_ns + 10 * SECOND_NS;
     }
@@ -298,6 +345,12 @@ static void leave_stall(struct sim *sim)
 void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
 {
     leave_stall(sim);
+    if (sim->syncing && sim->now_ns >= sim->sync_end_ns) {
+        end_sync(sim);
+    }
+    if (!sim->up || !sim->core) {
+        return;
+    }
     if (sim->full && sim->now_ns >= sim->full_until_ns) {
         leave_full(sim);
     }
@@ -316,7 +369,9 @@ void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
             break;
         }
     }
-    if (sim->up && sim->core) {
+    if (sim->up && sim->syncing) {
+        sim->timer_ns = sim->sync_end_ns; /* messages are taken, and stepped then */
+    } else if (sim->up && sim->core) {
         tick_and_commit(sim);
     }
 }

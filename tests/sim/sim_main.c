@@ -17,8 +17,8 @@
 #include "core/clock.h"
 #include "tests/sim/sim.h"
 
-static const char *const CANARIES[] = {"none",        "ack-first",    "no-sync",
-                                       "stale-token", "forget-lease", "count-twice"};
+static const char *const CANARIES[] = {"none",         "ack-first",   "no-sync",      "stale-token",
+                                       "forget-lease", "count-twice", "send-unsynced"};
 
 struct plan {
     uint64_t first, last, events;
@@ -32,7 +32,7 @@ static int usage(const char *why)
         stderr,
         "sim: %s\nusage: simulate [--seed N | --seeds A..B] [--all-seeds A..B] [--events N]"
         " [--twice] [--verbose] [--canary "
-        "ack-first|no-sync|stale-token|forget-lease|count-twice]\n",
+        "ack-first|no-sync|stale-token|forget-lease|count-twice|send-unsynced]\n",
         why);
     return 2;
 }

@@ -421,7 +421,7 @@ void sim_run(struct sim *sim)
     }
     heal(sim);
     uint64_t healed = sim->events;
-    while (!sim->red[0] && (!sim->up || check_open_jobs(sim) > 0)) {
+    while (!sim->red[0] && (!sim->up || sim->syncing || check_open_jobs(sim) > 0)) {
         step(sim);
         if (++sim->events - healed > HEAL_EVENTS_MAX) {
             sim_red(sim, "%lld jobs did not end though nothing fails any more",
@@ -454,7 +454,7 @@ static void draw_rates(struct sim *sim)
     if (sim->canary == CANARY_ACK_FIRST || sim->canary == CANARY_FORGET_LEASE) {
         sim->rates.kill = 20;
     }
-    if (sim->canary == CANARY_NO_SYNC) {
+    if (sim->canary == CANARY_NO_SYNC || sim->canary == CANARY_SEND_UNSYNCED) {
         sim->rates.power = 10;
     }
     if (sim->canary == CANARY_STALE_TOKEN) {
