@@ -303,7 +303,7 @@ static void stop(struct shell *shell)
     while (uv_run(&shell->loop, UV_RUN_DEFAULT) != 0) {
         /* runs the close callbacks, waits for a sync; uv_stop() may have come once more */
     }
-    (void)uv_loop_close(&shell->loop);          /* no handle is left */
+    (void)uv_loop_close(&shell->loop); /* no handle is left */
     gk_http_stop(shell->http);
     gk_gate_close(&shell->gate);
     gk_buf_fini(&shell->body);
