@@ -38,7 +38,6 @@
 #include <gk/key_parts.cuh>
 #include <gk/narrow.cuh>
 #include <gk/padded.cuh>
-#include <gk/softmax.cuh>
 #include <gk/stream.cuh>
 
 namespace decode
@@ -76,6 +75,11 @@ struct Config {
     using Query = PaddedTile<kRows, kDim * sizeof(Element)>;
     using KeyTile = PaddedTile<kKeys, kDim *(kNarrowKeys ? sizeof(Cached) : sizeof(Element))>;
 
+    static GK_DEVICE void sync()
+    {
+        __syncthreads();
+    }
+
     static_assert(kDim % (2 * kMmaK) == 0, "narrow fragments have 32 columns");
     static_assert(kKeys % kMmaK == 0, "probabilities are whole fragments");
     static_assert(kStages >= 2, "a tile is copied while another is multiplied");
@@ -84,6 +88,13 @@ struct Config {
                   "a tile is whole pages, or lies in one");
     static_assert(kKeys * Tile::kRowChunks % kWarpSize == 0, "lanes copy whole rounds");
 };
+
+} // namespace decode
+
+#include "decode_rows.cuh"
+
+namespace decode
+{
 
 struct alignas(16) Smem {
     struct Stage {
@@ -94,54 +105,13 @@ struct alignas(16) Smem {
         Stage ring[Config::kWarps][Config::kStages];
         u8 turned[Config::kWarps][Config::kTurns ? Config::Turned::kBytes : kChunkBytes];
     };
-    struct Meeting { // when no warp reads a ring any more
-        float sums[Config::kWarps][Config::kRows][Config::kDim + 4]; // rows in other banks
-        float most[Config::kWarps][Config::kRows];
-        float sum[Config::kWarps][Config::kRows];
-    };
     u8 query[Config::Query::kBytes];
     union {
         Loop loop;
-        Meeting meeting; // and then the last block's weights
+        Meeting meeting; // when no warp reads a ring any more; then the last block's weights
     };
     u32 ticket[4];
 };
-
-// What the rows of a block read and where they come from.
-struct Problem {
-    const i32 *lengths;
-    i32 q_len, q_heads, group;
-    i32 prefix; // keys that come before those of this launch; in the prefix's own: their number
-    const float *table; // of angles; row p is that of position p
-    i32 rotary;
-};
-
-// One row of a block.
-struct Row {
-    i64 index; // of q and out: (request, query, head)
-    i32 seen;  // keys of this launch's cache that it sees
-    i32 position;
-};
-
-// `row` counts (request,) query and head of the group; those from `rows` on are none.
-GK_DEVICE Row find_row(const Problem &problem, i32 row, i32 kv_head)
-{
-    const i32 of_request = problem.group * problem.q_len;
-    const i32 request = Config::kPrefix ? row / of_request : static_cast<i32>(blockIdx.z);
-    const i32 rest = Config::kPrefix ? row - request * of_request : row;
-    const i32 query = rest / problem.group, head = kv_head * problem.group + rest % problem.group;
-    const i32 keys = problem.lengths[request];
-    const i32 last = problem.prefix + keys - problem.q_len + query; // key that it sees last
-    Row found;
-    found.index = (static_cast<i64>(request) * problem.q_len + query) * problem.q_heads + head;
-    found.position = max_of(last, 0);
-    if constexpr (Config::kPrefix) {
-        found.seen = Config::kCausal ? clamp_of(last + 1, 0, problem.prefix) : problem.prefix;
-    } else {
-        found.seen = Config::kCausal ? max_of(last + 1 - problem.prefix, 0) : keys;
-    }
-    return found;
-}
 
 // ---------------------------------------------------------------------------- rope
 
@@ -274,6 +244,30 @@ GK_DEVICE void turn_keys(u8 *turned, const u8 *tile, const Problem &problem, i32
     }
 }
 
+// Reads 16 bytes of a row of queries, turned where the op says so.
+struct QueryReader {
+    const Config::Element *q;
+    const Problem &problem;
+    u64 policy = ptx::cache_policy<Config::kReuse>();
+
+    GK_DEVICE uint4 operator()(const Row &row, u32 chunk) const
+    {
+        const QueryRow from{q + row.index * Config::kDim, policy};
+        if constexpr (Config::kTurns) {
+            float v[kEight];
+            turn_eight(
+                v, from, static_cast<i32>(chunk * kEight),
+                Angles{problem.table + static_cast<i64>(row.position) * problem.rotary, policy},
+                problem.rotary);
+            return pack_eight(v);
+        } else {
+            u32 word[4];
+            ptx::load<Config::kReuse>(word, from.row + chunk * kEight, policy);
+            return make_uint4(word[0], word[1], word[2], word[3]);
+        }
+    }
+};
+
 // ---------------------------------------------------------------------------- copies
 
 // The cache of one key head.
@@ -358,246 +352,9 @@ class Feed
     }
 };
 
-// Queries of the block's rows to shared memory, turned where the op says so; zeros past the last.
-GK_DEVICE void load_queries(u8 *to, const Config::Element *q, const Problem &problem, i32 first,
-                            i32 rows, i32 kv_head)
-{
-    using Query = Config::Query;
-    const u64 policy = ptx::cache_policy<Config::kReuse>();
-#pragma unroll 1
-    for (u32 index = threadIdx.x; index < Config::kRows * Query::kRowChunks;
-         index += Config::kThreads) {
-        const u32 row = index / Query::kRowChunks, chunk = index % Query::kRowChunks;
-        uint4 words = make_uint4(0, 0, 0, 0);
-        if (first + static_cast<i32>(row) < rows) {
-            const Row found = find_row(problem, first + static_cast<i32>(row), kv_head);
-            const QueryRow from{q + found.index * Config::kDim, policy};
-            if constexpr (Config::kTurns) {
-                float v[kEight];
-                turn_eight(v, from, static_cast<i32>(chunk * kEight),
-                           Angles{problem.table + static_cast<i64>(found.position) * problem.rotary,
-                                  policy},
-                           problem.rotary);
-                words = pack_eight(v);
-            } else {
-                u32 word[4];
-                ptx::load<Config::kReuse>(word, from.row + chunk * kEight, policy);
-                words = make_uint4(word[0], word[1], word[2], word[3]);
-            }
-        }
-        *reinterpret_cast<uint4 *>(to + Query::offset(row, chunk)) = words;
-    }
-}
-
-// ---------------------------------------------------------------------------- products
-
-// Fragments of the rows' queries, or where they lie.
-class Queries
-{
-    using Query = Config::Query;
-    static constexpr u32 kHeld = Config::kQueryInRegisters ? Config::kTiles * Config::kSteps : 1;
-    FragmentA held_[kHeld];
-    const u8 *tile_;
-
-    GK_DEVICE FragmentA read(u32 tile, u32 step) const
-    {
-        FragmentA a;
-        if constexpr (Config::kNarrowKeys) {
-            load_fragment_a_for_narrow<Query>(a, tile_, tile * kMmaM, step * kMmaK);
-        } else {
-            load_fragment_a<Query, true>(a, ptx::shared_address(tile_), tile * kMmaM, step * kMmaK);
-        }
-        return a;
-    }
-
-  public:
-    GK_DEVICE explicit Queries(const u8 *tile) : tile_(tile)
-    {
-        if constexpr (Config::kQueryInRegisters) {
-#pragma unroll
-            for (u32 i = 0; i < kHeld; ++i) {
-                held_[i] = read(i / Config::kSteps, i % Config::kSteps);
-            }
-        }
-    }
-
-    GK_DEVICE FragmentA get(u32 tile, u32 step) const
-    {
-        return Config::kQueryInRegisters ? held_[tile * Config::kSteps + step] : read(tile, step);
-    }
-};
-
-// What a warp knows of its rows: lane l has rows l / 4 and l / 4 + 8 of each tile of 16, there the
-// columns of its fragments.
-struct State {
-    static constexpr u32 kHalves = 2;    // of a tile's rows
-    float most[Config::kTiles][kHalves]; // of scores; the same in the four lanes of a row
-    float sum[Config::kTiles][kHalves];  // of probabilities, of this lane's keys
-    FragmentD sums[Config::kTiles][Config::kColumnTiles]; // of values
-
-    GK_DEVICE void clear()
-    {
-#pragma unroll
-        for (u32 i = 0; i < Config::kTiles; ++i) {
-            most[i][0] = most[i][1] = MaxOp::neutral();
-            sum[i][0] = sum[i][1] = 0.0f;
-#pragma unroll
-            for (u32 j = 0; j < Config::kColumnTiles; ++j) {
-                sums[i][j] = FragmentD{{0.0f, 0.0f, 0.0f, 0.0f}};
-            }
-        }
-    }
-};
-
-// Scores of a tile of keys, then its probabilities.
-struct Scores {
-    FragmentD s[Config::kTiles][Config::kKeyTiles];
-};
-
-GK_DEVICE void load_key_fragments(FragmentB (&b)[2][2], u32 tile, u32 key, u32 column)
-{
-    using Tile = Config::KeyTile;
-    if constexpr (Config::kNarrowKeys) {
-        load_rows_narrow<Config::Element, Tile>(b, tile, key, column);
-    } else {
-        load_fragments_b<Tile, true>(b[0][0], b[0][1], tile, key, column);
-        load_fragments_b<Tile, true>(b[1][0], b[1][1], tile, key, column + kMmaK);
-    }
-}
-
-GK_DEVICE void load_value_fragments(FragmentB (&b)[4], u32 tile, u32 key, u32 column)
-{
-    using Tile = Config::Tile;
-    if constexpr (Config::kNarrow) {
-        load_columns_narrow<Config::Element, Tile>(b, tile, key, column);
-    } else {
-        load_fragments_b<Tile, false>(b[0], b[1], tile, column, key);
-        load_fragments_b<Tile, false>(b[2], b[3], tile, column + kMmaK, key);
-    }
-}
-
-// The column of an output that element e (0, 1) of a lane's fragment j belongs to.
-GK_DEVICE u32 column_of(u32 j, u32 e)
-{
-    const u32 t = lane_index() % 4;
-    return Config::kNarrow ? j / 2 * kMmaK + 4 * t + 2 * e + j % 2 : j * kMmaN + 2 * t + e;
-}
-
-GK_DEVICE void score(Scores &scores, const Queries &queries, u32 tile)
-{
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 j = 0; j < Config::kKeyTiles; ++j) {
-            scores.s[i][j] = FragmentD{{0.0f, 0.0f, 0.0f, 0.0f}};
-        }
-    }
-#pragma unroll
-    for (u32 step = 0; step < Config::kSteps; step += 2) {
-#pragma unroll
-        for (u32 key = 0; key < Config::kKeys; key += kMmaK) {
-            FragmentB b[2][2];
-            load_key_fragments(b, tile, key, step * kMmaK);
-#pragma unroll
-            for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-                for (u32 half = 0; half < 2; ++half) {
-                    const FragmentA a = queries.get(i, step + half);
-                    mma_m16n8k16(scores.s[i][key / kMmaN], a, b[half][0], Config::Element{});
-                    mma_m16n8k16(scores.s[i][key / kMmaN + 1], a, b[half][1], Config::Element{});
-                }
-            }
-        }
-    }
-}
-
-// Scores of keys that a row does not see become -inf; `key` is the tile's first.
-GK_DEVICE void mask(Scores &scores, const i32 (&seen)[Config::kTiles][State::kHalves], i32 key)
-{
-    const i32 first = key + static_cast<i32>(lane_index() % 4 * 2);
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 j = 0; j < Config::kKeyTiles; ++j) {
-#pragma unroll
-            for (u32 e = 0; e < 4; ++e) {
-                if (first + static_cast<i32>(j * kMmaN + e % 2) >= seen[i][e / 2]) {
-                    scores.s[i][j].v[e] = MaxOp::neutral();
-                }
-            }
-        }
-    }
-}
-
-// Scores to probabilities below the greatest score so far; what was summed before shrinks where
-// that grows. `scale` brings scores to units of log2 e.
-GK_DEVICE void exponentiate(Scores &scores, State &state, float scale)
-{
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 h = 0; h < State::kHalves; ++h) {
-            float most = MaxOp::neutral();
-#pragma unroll
-            for (u32 j = 0; j < Config::kKeyTiles; ++j) {
-                most = fmaxf(most, fmaxf(scores.s[i][j].v[2 * h], scores.s[i][j].v[2 * h + 1]));
-            }
-            most = fmaxf(state.most[i][h], warp_reduce<MaxOp, 4>(most) * scale);
-            // Nothing but -inf so far: differences would be NaN, and are -inf from 0.
-            const float base = most == MaxOp::neutral() ? 0.0f : most;
-            const float keep = ptx::exp2_approx(state.most[i][h] - base);
-            float sum = 0.0f;
-#pragma unroll
-            for (u32 j = 0; j < Config::kKeyTiles; ++j) {
-#pragma unroll
-                for (u32 e = 2 * h; e < 2 * h + 2; ++e) {
-                    scores.s[i][j].v[e] = ptx::exp2_approx(scores.s[i][j].v[e] * scale - base);
-                    sum += scores.s[i][j].v[e];
-                }
-            }
-            state.most[i][h] = most;
-            state.sum[i][h] = state.sum[i][h] * keep + sum;
-#pragma unroll
-            for (u32 j = 0; j < Config::kColumnTiles; ++j) {
-                state.sums[i][j].v[2 * h] *= keep;
-                state.sums[i][j].v[2 * h + 1] *= keep;
-            }
-        }
-    }
-}
-
-// Adds probabilities times values. Two fragments of scores are one of A.
-GK_DEVICE void add_values(State &state, const Scores &scores, u32 tile)
-{
-    using T = Config::Element;
-#pragma unroll
-    for (u32 key = 0; key < Config::kKeys; key += kMmaK) {
-        FragmentA p[Config::kTiles];
-#pragma unroll
-        for (u32 i = 0; i < Config::kTiles; ++i) {
-            const FragmentD &low = scores.s[i][key / kMmaN], &high = scores.s[i][key / kMmaN + 1];
-            p[i] =
-                FragmentA{{pack_pair<T>(low.v[0], low.v[1]), pack_pair<T>(low.v[2], low.v[3]),
-                           pack_pair<T>(high.v[0], high.v[1]), pack_pair<T>(high.v[2], high.v[3])}};
-        }
-#pragma unroll
-        for (u32 j = 0; j < Config::kColumnTiles; j += 4) {
-            FragmentB b[4];
-            load_value_fragments(b, tile, key, j * kMmaN);
-#pragma unroll
-            for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-                for (u32 n = 0; n < 4; ++n) {
-                    mma_m16n8k16(state.sums[i][j + n], p[i], b[n], T{});
-                }
-            }
-        }
-    }
-}
-
 // A warp's keys from `begin` on, every kWarpStride-th tile, up to `end`.
 GK_DEVICE void run_ring(Smem &smem, Feed &feed, State &state, const Queries &queries,
-                        const Problem &problem, const i32 (&seen)[Config::kTiles][State::kHalves],
+                        const Problem &problem, const i32 (&seen)[Config::kTiles][kHalves],
                         i32 begin, i32 end, i32 seen_by_all, float scale)
 {
     constexpr i32 kKeys = Config::kKeys;
@@ -626,111 +383,10 @@ GK_DEVICE void run_ring(Smem &smem, Feed &feed, State &state, const Queries &que
         empty = full;
         full = full + 1 == Config::kStages ? 0 : full + 1;
     }
+    ptx::cp_async_wait<0>(); // no copy is on its way
 }
 
 // ---------------------------------------------------------------------------- the end
-
-// Every warp's sums to shared memory, below the greatest score of all warps.
-GK_DEVICE void meet(Smem::Meeting &meeting, State &state)
-{
-    const u32 warp = warp_index(), lane = lane_index();
-    ptx::cp_async_wait<0>();
-    __syncthreads(); // no warp reads its ring any more, no copy is on its way
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 h = 0; h < State::kHalves; ++h) {
-            const u32 row = i * kMmaM + h * (kMmaM / 2) + lane / 4;
-            state.sum[i][h] = warp_reduce<SumOp, 4>(state.sum[i][h]);
-            if (lane % 4 == 0) {
-                meeting.most[warp][row] = state.most[i][h];
-                meeting.sum[warp][row] = state.sum[i][h];
-            }
-        }
-    }
-    __syncthreads(); // maxima of all warps are there
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 h = 0; h < State::kHalves; ++h) {
-            const u32 row = i * kMmaM + h * (kMmaM / 2) + lane / 4;
-            float most = MaxOp::neutral();
-#pragma unroll
-            for (u32 w = 0; w < Config::kWarps; ++w) {
-                most = fmaxf(most, meeting.most[w][row]);
-            }
-            const float weight = weight_of(state.most[i][h], most);
-#pragma unroll
-            for (u32 j = 0; j < Config::kColumnTiles; ++j) {
-                meeting.sums[warp][row][column_of(j, 0)] = state.sums[i][j].v[2 * h] * weight;
-                meeting.sums[warp][row][column_of(j, 1)] = state.sums[i][j].v[2 * h + 1] * weight;
-            }
-        }
-    }
-    __syncthreads(); // sums are there
-}
-
-// A row's stats over all warps.
-GK_DEVICE float2 stats_of(const Smem::Meeting &meeting, u32 row)
-{
-    float most = MaxOp::neutral(), sum = 0.0f;
-#pragma unroll
-    for (u32 w = 0; w < Config::kWarps; ++w) {
-        most = fmaxf(most, meeting.most[w][row]);
-    }
-#pragma unroll
-    for (u32 w = 0; w < Config::kWarps; ++w) {
-        sum += weight_of(meeting.most[w][row], most) * meeting.sum[w][row];
-    }
-    return make_float2(most, sum);
-}
-
-constexpr u32 kFour = 4; // columns that a thread stores at once
-constexpr u32 kRowPieces = Config::kDim / kFour;
-
-// Rows of the block to the output, where they are the only part, or to the workspace.
-GK_DEVICE void store_rows(const Smem::Meeting &meeting, const Problem &problem,
-                          const Output<Config::Element, Config::kDim> &output,
-                          const Partial &partial, i32 part, bool whole, i32 first, i32 rows,
-                          i32 kv_head, float value_scale)
-{
-#pragma unroll 1
-    for (u32 index = threadIdx.x; index < Config::kRows * kRowPieces; index += Config::kThreads) {
-        const u32 row = index / kRowPieces, column = index % kRowPieces * kFour;
-        if (first + static_cast<i32>(row) >= rows) {
-            return; // rows rise with the index
-        }
-        const i64 to = find_row(problem, first + static_cast<i32>(row), kv_head).index;
-        const float2 stats = stats_of(meeting, row);
-        const float factor = value_scale * (whole ? inverse_of(stats.y) : 1.0f);
-        float v[kFour] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-        for (u32 w = 0; w < Config::kWarps; ++w) {
-#pragma unroll
-            for (u32 i = 0; i < kFour; ++i) {
-                v[i] += meeting.sums[w][row][column + i];
-            }
-        }
-#pragma unroll
-        for (u32 i = 0; i < kFour; ++i) {
-            v[i] *= factor;
-        }
-        if (whole) {
-            output.store(to, column, v);
-            if (column == 0) {
-                output.store_lse(to, stats.x, stats.y);
-            }
-        } else {
-            const i64 place = partial.place(part, to);
-            ptx::st_global_v4(partial.sums + place * Config::kDim + column,
-                              make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]),
-                                         __float_as_uint(v[2]), __float_as_uint(v[3])));
-            if (column == 0) {
-                partial.stats[place] = stats;
-            }
-        }
-    }
-}
 
 // Whether this block comes last at the counter of its rows; what the others wrote before they came
 // is then visible to it. The counter is left at 0, as the next launch wants it.
@@ -786,16 +442,10 @@ GK_DEVICE void combine_rows(float *scratch, const Problem &problem,
 
 // ---------------------------------------------------------------------------- the block
 
-// The launch's arguments that are not pointers to what is read and written.
-struct Shape {
-    i32 q_len, q_heads, kv_heads, prefix, rotary;
-    i32 pages_row;                            // entries of a row of the page table
-    i64 page_stride, key_stride, head_stride; // elements of the cache
-    i32 chunk;                                // keys of a part
-    i32 rows;         // of a key head that one block row reads: of a request, or of all
-    i32 prefix_parts; // parts of the shared prefix
-    i64 partial_rows;
-    float scale_log2; // softmax_scale * log2 e
+// Where the cache's keys lie: elements from one to the next.
+struct Strides {
+    i32 pages_row; // entries of a row of the page table
+    i64 page, key, head;
 };
 
 struct Inputs {
@@ -806,82 +456,42 @@ struct Inputs {
     const float *table;
 };
 
-// The part that a block computes.
-struct Work {
-    i32 request, kv_head, first_row;
-    i32 part, parts; // of the request, or of the prefix
-    i32 begin, end;  // keys
-    i32 keys;
-    bool any;   // whether there is anything to write
-    bool whole; // whether the rows have no other part
-};
-
-GK_DEVICE Work find_work(const Shape &shape, const i32 *lengths)
-{
-    Work work;
-    work.kv_head = static_cast<i32>(blockIdx.x) % shape.kv_heads;
-    work.first_row =
-        static_cast<i32>(blockIdx.x) / shape.kv_heads * static_cast<i32>(Config::kRows);
-    work.request = static_cast<i32>(blockIdx.z);
-    work.part = static_cast<i32>(blockIdx.y);
-    work.keys = Config::kPrefix ? shape.prefix : lengths[work.request];
-    work.parts = parts_of(work.keys, shape.chunk);
-    work.begin = work.part * shape.chunk;
-    work.end = min_of(work.begin + shape.chunk, work.keys);
-    work.whole = !Config::kPrefix && shape.prefix_parts == 0 && work.parts <= 1;
-    // A request without any key has its rows of zeros from block 0.
-    work.any = work.part < work.parts || (work.whole && work.part == 0);
-    return work;
-}
-
-GK_DEVICE Cache find_cache(const Shape &shape, const Inputs &in, const Work &work)
+GK_DEVICE Cache find_cache(const Strides &strides, const Inputs &in, const Work &work)
 {
     constexpr i64 kBytes = sizeof(Config::Cached);
-    const i64 offset = work.kv_head * shape.head_stride +
-                       (Config::kPage == 0 ? work.request * shape.page_stride : 0);
+    const i64 offset =
+        work.kv_head * strides.head + (Config::kPage == 0 ? work.request * strides.page : 0);
     return Cache{reinterpret_cast<const u8 *>(in.k + offset),
-                 reinterpret_cast<const u8 *>(in.v + offset), shape.page_stride * kBytes,
-                 shape.key_stride * kBytes};
+                 reinterpret_cast<const u8 *>(in.v + offset), strides.page * kBytes,
+                 strides.key * kBytes};
 }
 
-// Keys that each of a lane's rows sees.
-GK_DEVICE void find_seen(i32 (&seen)[Config::kTiles][State::kHalves], const Problem &problem,
-                         const Work &work, i32 rows)
-{
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 h = 0; h < State::kHalves; ++h) {
-            const i32 row =
-                work.first_row + static_cast<i32>(i * kMmaM + h * (kMmaM / 2) + lane_index() / 4);
-            seen[i][h] = row < rows ? find_row(problem, row, work.kv_head).seen : work.keys;
-        }
-    }
-}
-
-GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape,
+GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const Strides &strides,
                          const Output<Config::Element, Config::kDim> &output,
                          const Partial &partial, u32 *arrivals)
 {
-    const Work work = find_work(shape, in.lengths);
+    const Work work = find_work(shape, in.lengths, static_cast<i32>(blockIdx.x),
+                                static_cast<i32>(blockIdx.y), static_cast<i32>(blockIdx.z));
     if (!work.any) {
         return;
     }
-    const Problem problem{in.lengths,   shape.q_len, shape.q_heads, shape.q_heads / shape.kv_heads,
-                          shape.prefix, in.table,    shape.rotary};
+    const Problem problem{
+        in.lengths,   work.request, shape.q_len, shape.q_heads, shape.q_heads / shape.kv_heads,
+        shape.prefix, in.table,     shape.rotary};
     const i32 begin = work.begin + static_cast<i32>(warp_index() * Config::kKeys);
-    Feed feed(find_cache(shape, in, work),
-              in.pages + static_cast<i64>(work.request) * shape.pages_row, begin, work.end);
+    Feed feed(find_cache(strides, in, work),
+              in.pages + static_cast<i64>(work.request) * strides.pages_row, begin, work.end);
 #pragma unroll
     for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
         feed.start_next(smem.loop.ring[warp_index()][stage]);
     }
-    load_queries(smem.query, in.q, problem, work.first_row, shape.rows, work.kv_head);
+    load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head,
+                 QueryReader{in.q, problem});
     __syncthreads(); // queries are there
 
     State state;
     state.clear();
-    i32 seen[Config::kTiles][State::kHalves];
+    i32 seen[Config::kTiles][kHalves];
     find_seen(seen, problem, work, shape.rows);
     const float scale = positive_scale(shape.scale_log2 *
                                        (in.k_scale == nullptr ? 1.0f : in.k_scale[work.kv_head]));

@@ -20,9 +20,9 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
 {
     extern __shared__ Smem shared[];
     const Inputs in{q, k, v, pages, lengths, k_scale, v_scale, table};
-    const Shape shape{q_len,     q_heads,      kv_heads,     prefix,      rotary,
-                      pages_row, page_stride,  key_stride,   head_stride, chunk,
-                      rows,      prefix_parts, partial_rows, scale_log2};
-    run_block(shared[0], in, shape, Output<Config::Element, Config::kDim>{out, lse},
+    const Shape shape{q_len, q_heads, kv_heads,     prefix,       rotary,
+                      chunk, rows,    prefix_parts, partial_rows, scale_log2};
+    const Strides strides{pages_row, page_stride, key_stride, head_stride};
+    run_block(shared[0], in, shape, strides, Output<Config::Element, Config::kDim>{out, lse},
               Partial{partial_sums, partial_stats, partial_rows}, arrivals);
 }

@@ -1,0 +1,345 @@
+// attention_decode with keys and values that TMA brings, for sm_90a: one lane keeps a ring of
+// tiles in shared memory full while the other warps take them from there. What is done with a tile
+// is that of decode_mma (decode_rows.cuh); this is about how tiles come. 16-bit caches, no rope,
+// no shared prefix.
+//
+// Layouts   A stage holds a round: KEYS WARPS keys that follow one another, and their values. It is
+//           filled by boxes of kBoxKeys keys, as many as lie in a page, 256 at most. The map cuts a
+//           row into pieces of 64 columns, the 128 bytes of one swizzle span. ORDER says which way
+//           a box lies in shared memory, and so how it is read: `columns` 64 columns of all its
+//           keys, then the next 64, so that ldmatrix meets no conflicts; `rows` whole rows, so that
+//           (where heads come first) a box is one run of bytes, and ldmatrix meets as many rows of
+//           a bank as a row has pieces.
+// Roles     The last warp copies: one elected lane starts everything. The WARPS before it multiply:
+//           warp w the keys from w KEYS of each round, with a maximum and sums of its own. Then
+//           sums meet in shared memory of their own, where queries lay, while the ring fills for
+//           the next part.
+// Parts     Numbered along key heads and tiles of rows, then parts of a request, then requests. A
+//           block takes every gridDim.x-th; the ring runs on from one into the next.
+// Barriers  full[s]   1 arrival and the bytes of the round's boxes, copies -> products. The
+//                     arrival is the copying lane's, before its copies.
+//           empty[s]  1 arrival of each multiplying warp, products -> copies: stage s may be
+//                     overwritten.
+//           block     after the barriers are set up.
+//           1         of the multiplying warps: Config::sync.
+// Ragged    Boxes that begin past the end of a part are not copied. Rows past the end that came all
+//           the same hold anything, NaN too, and rows of boxes that did not come hold what lay
+//           there before: the warp that reads the tile clears them first, by plain stores, which a
+//           fence orders before the copies that overwrite them. Scores of keys past the end are
+//           -inf. Rows past the last query head are queries of 0 and are not stored.
+//
+// Parameters (decode_tma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS that
+// multiply, STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared
+// memory for every tile), LOAD (whether L2 drops keys and values first), ORDER, BLOCKS of an SM.
+// How many blocks there are is the grid's.
+
+#include <gk/hopper.cuh>
+#include <gk/mma.cuh>
+#include <gk/padded.cuh>
+#include <gk/stream.cuh>
+#include <gk/tma.cuh>
+
+namespace decode
+{
+
+using namespace gk;
+
+// Where a warp finds chunks of its tile of kRows keys, counted from the tile's first: see Layouts.
+template <u32 kRowsOfTile, u32 kPiecesOfRow, u32 kRowsOfBox, bool kRowsFirst> struct BoxedTile {
+    static constexpr u32 kRows = kRowsOfTile;
+    static constexpr u32 kLineChunks = kBankLineBytes / kChunkBytes;
+    static constexpr u32 kRowChunks = kPiecesOfRow * kLineChunks;
+    static constexpr u32 kRowBytes = kPiecesOfRow * kBankLineBytes;
+
+    // Byte offset of a chunk of a row.
+    static GK_DEVICE u32 offset(u32 row, u32 chunk)
+    {
+        const u32 piece = chunk / kLineChunks, box = row / kRowsOfBox;
+        const u32 line = kRowsFirst ? row * kPiecesOfRow + piece
+                                    : (box * kPiecesOfRow + piece) * kRowsOfBox + row % kRowsOfBox;
+        return line * kBankLineBytes + (chunk ^ line) % kLineChunks * kChunkBytes;
+    }
+
+    // Byte offset of the tile that begins with the round's row `row`, from the round's first.
+    static GK_DEVICE u32 start(u32 row)
+    {
+        return kRowsFirst
+                   ? row * kRowBytes
+                   : row / kRowsOfBox * kRowsOfBox * kRowBytes + row % kRowsOfBox * kBankLineBytes;
+    }
+};
+
+struct Config {
+    using Element = GK_DTYPE; // of everything
+    using Cached = Element;
+    static constexpr u32 kDim = GK_HEAD_DIM;
+    static constexpr u32 kPage = GK_PAGE_SIZE; // keys; 0: no pages
+    static constexpr u32 kKeys = GK_KEYS;
+    static constexpr u32 kWarps = GK_WARPS, kThreads = kWarps * kWarpSize; // that multiply
+    static constexpr u32 kStages = GK_STAGES;
+    static constexpr u32 kTiles = GK_M_TILES, kRows = kTiles * kMmaM;
+    static constexpr u32 kBlocks = GK_BLOCKS; // an SM
+    static constexpr bool kQueryInRegisters = GK_QUERY == GK_QUERY_REGISTERS;
+    static constexpr bool kDropsFirst = GK_LOAD == GK_LOAD_EVICT_FIRST;
+    static constexpr bool kRowsFirst = GK_ORDER == GK_ORDER_ROWS;
+    static constexpr bool kCausal = GK_CAUSAL;
+    static constexpr bool kPrefix = false, kNarrow = false, kNarrowKeys = false;
+
+    static constexpr u32 kSteps = kDim / kMmaK;       // of a score
+    static constexpr u32 kColumnTiles = kDim / kMmaN; // of an output
+    static constexpr u32 kKeyTiles = kKeys / kMmaN;
+    static constexpr u32 kRound = kKeys * kWarps;
+    static constexpr u32 kBoxKeys = min_of(kRound, kPage == 0 ? 256 : kPage);
+    static constexpr u32 kBoxes = kRound / kBoxKeys; // of keys, of a round
+    static constexpr u32 kBoxBytes = kBoxKeys * kDim * sizeof(Element);
+
+    using Tile = BoxedTile<kKeys, kDim * sizeof(Element) / kBankLineBytes, kBoxKeys, kRowsFirst>;
+    using KeyTile = Tile;
+    using Query = PaddedTile<kRows, kDim * sizeof(Element)>;
+
+    static GK_DEVICE void sync()
+    {
+        ptx::named_barrier_sync(1, kThreads);
+    }
+
+    static_assert(sizeof(Element) == 2 && kDim % 64 == 0, "rows are whole swizzle spans");
+    static_assert(kKeys % kMmaK == 0, "probabilities are whole fragments");
+    static_assert(kStages >= 2, "a round is copied while another is multiplied");
+    static_assert(kRound % kBoxKeys == 0 && kBoxKeys % 8 == 0,
+                  "boxes begin with a swizzle pattern");
+    static_assert(kBoxKeys % kKeys == 0 || kKeys % kBoxKeys == 0,
+                  "a tile is boxes, or lies in one");
+};
+
+} // namespace decode
+
+#include "decode_rows.cuh"
+
+namespace decode
+{
+
+struct alignas(1024) Smem {
+    struct Stage {
+        u8 k[Config::kBoxes][Config::kBoxBytes];
+        u8 v[Config::kBoxes][Config::kBoxBytes];
+    };
+    Stage ring[Config::kStages];
+    union { // in turn, part after part
+        u8 query[Config::Query::kBytes];
+        Meeting meeting;
+    };
+    Barrier full[Config::kStages], empty[Config::kStages];
+};
+
+using Ring = RingPosition<Config::kStages>;
+
+// The parts of the launch, and what a block needs to find its own.
+struct Parts {
+    i32 columns; // key heads times tiles of rows
+    i32 most;    // parts of a request
+    i32 count;   // all
+    const i32 *lengths;
+
+    GK_DEVICE Work find(const Shape &shape, i32 index) const
+    {
+        const i32 rest = index / columns;
+        return find_work(shape, lengths, index % columns, rest % most, rest / most);
+    }
+};
+
+// ---------------------------------------------------------------------------- copies
+
+struct Maps {
+    const TensorMap &k, &v;
+    const i32 *pages;
+    i32 pages_row; // entries of a row of the page table
+};
+
+// One box of keys, or of values.
+GK_DEVICE void copy_box(u8 *to, const TensorMap &map, i32 key, i32 head, i32 outer,
+                        const Barrier &full, u64 policy)
+{
+    const i32 at[5] = {0, Config::kRowsFirst ? 0 : key, Config::kRowsFirst ? key : 0, head, outer};
+    if constexpr (Config::kDropsFirst) {
+        tma_load_hinted(ptx::shared_address(to), map, at, full, policy);
+    } else {
+        tma_load(ptx::shared_address(to), map, at, full);
+    }
+}
+
+// One lane: fills stages in order, part after part.
+GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const Shape &shape, const Parts &parts)
+{
+    constexpr i32 kBoxKeys = Config::kBoxKeys, kPageKeys = max_of(1u, Config::kPage);
+    const u64 policy = Config::kDropsFirst ? policy_evict_first() : 0;
+    Ring at;
+    for (i32 index = static_cast<i32>(blockIdx.x); index < parts.count;
+         index += static_cast<i32>(gridDim.x)) {
+        const Work work = parts.find(shape, index);
+        const i32 *pages = maps.pages + static_cast<i64>(work.request) * maps.pages_row;
+#pragma unroll 1
+        for (i32 key = work.begin; key < work.end; key += static_cast<i32>(Config::kRound)) {
+            const u32 boxes = static_cast<u32>(
+                min_of(static_cast<i32>(Config::kBoxes), ceil_div(work.end - key, kBoxKeys)));
+            i32 outer[Config::kBoxes], inner[Config::kBoxes]; // looked up before the stage is free
+#pragma unroll
+            for (u32 box = 0; box < Config::kBoxes; ++box) {
+                const i32 first = key + static_cast<i32>(box) * kBoxKeys;
+                const bool paged = Config::kPage != 0 && box < boxes;
+                outer[box] = paged ? pages[first / kPageKeys] : work.request;
+                inner[box] = paged ? first % kPageKeys : first;
+            }
+            smem.empty[at.stage].wait(at.parity ^ 1);
+            Barrier &full = smem.full[at.stage];
+            full.arrive_expect_bytes(boxes * 2 * Config::kBoxBytes);
+#pragma unroll
+            for (u32 box = 0; box < Config::kBoxes; ++box) {
+                if (box < boxes) {
+                    copy_box(smem.ring[at.stage].k[box], maps.k, inner[box], work.kv_head,
+                             outer[box], full, policy);
+                    copy_box(smem.ring[at.stage].v[box], maps.v, inner[box], work.kv_head,
+                             outer[box], full, policy);
+                }
+            }
+            at.advance();
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------- products
+
+// Rows of a warp's tiles from `valid` on become zeros.
+GK_DEVICE void clear_tail(u8 *k, u8 *v, u32 valid)
+{
+    using Tile = Config::Tile;
+#pragma unroll 1
+    for (u32 index = valid * Tile::kRowChunks + lane_index();
+         index < Config::kKeys * Tile::kRowChunks; index += kWarpSize) {
+        const u32 offset = Tile::offset(index / Tile::kRowChunks, index % Tile::kRowChunks);
+        *reinterpret_cast<uint4 *>(k + offset) = make_uint4(0, 0, 0, 0);
+        *reinterpret_cast<uint4 *>(v + offset) = make_uint4(0, 0, 0, 0);
+    }
+    fence_async_shared(); // before the copies that come here next
+    __syncwarp();         // the tiles are whole
+}
+
+// A warp's keys of each round of a part.
+GK_DEVICE void run_rounds(Smem &smem, Ring &at, State &state, const Queries &queries,
+                          const Work &work, const i32 (&seen)[Config::kTiles][kHalves],
+                          i32 seen_by_all, float scale)
+{
+    constexpr i32 kKeys = Config::kKeys;
+    const u32 row = warp_index() * Config::kKeys, start = Config::Tile::start(row);
+#pragma unroll 1
+    for (i32 key = work.begin + static_cast<i32>(row); key - static_cast<i32>(row) < work.end;
+         key += static_cast<i32>(Config::kRound)) {
+        smem.full[at.stage].wait(at.parity);
+        __syncwarp(); // lanes leave the wait one by one, and ldmatrix takes whole warps
+        if (key < work.end) {
+            u8 *k = &smem.ring[at.stage].k[0][0] + start, *v = &smem.ring[at.stage].v[0][0] + start;
+            if (work.end - key < kKeys) {
+                clear_tail(k, v, static_cast<u32>(work.end - key));
+            }
+            Scores scores;
+            score(scores, queries, ptx::shared_address(k));
+            if (key + kKeys > min_of(work.end, seen_by_all)) {
+                mask(scores, seen, key);
+            }
+            exponentiate(scores, state, scale);
+            add_values(state, scores, ptx::shared_address(v));
+        }
+        __syncwarp(); // all lanes have read the stage
+        if (lane_index() == 0) {
+            smem.empty[at.stage].arrive();
+        }
+        at.advance();
+    }
+}
+
+struct QueryReader {
+    const Config::Element *q;
+
+    GK_DEVICE uint4 operator()(const Row &row, u32 chunk) const
+    {
+        return ptx::ld_global_v4_ca(q + row.index * Config::kDim +
+                                    chunk * (kChunkBytes / sizeof(Config::Element)));
+    }
+};
+
+GK_DEVICE void multiply_role(Smem &smem, const Config::Element *q, const Shape &shape,
+                             const Parts &parts,
+                             const Output<Config::Element, Config::kDim> &output,
+                             const Partial &partial)
+{
+    const float scale = positive_scale(shape.scale_log2);
+    Ring at;
+    for (i32 index = static_cast<i32>(blockIdx.x); index < parts.count;
+         index += static_cast<i32>(gridDim.x)) {
+        const Work work = parts.find(shape, index);
+        if (!work.any) {
+            continue;
+        }
+        const Problem problem{parts.lengths, work.request, shape.q_len, shape.q_heads,
+                              shape.q_heads / shape.kv_heads};
+        load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head, QueryReader{q});
+        Config::sync(); // queries are there
+
+        State state;
+        state.clear();
+        i32 seen[Config::kTiles][kHalves];
+        find_seen(seen, problem, work, shape.rows);
+        const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
+        run_rounds(smem, at, state, Queries(smem.query), work, seen, seen_by_all, scale);
+        meet(smem.meeting, state);
+        store_rows(smem.meeting, problem, output, partial, work.part, work.whole, work.first_row,
+                   shape.rows, work.kv_head, 1.0f);
+        Config::sync(); // sums are read: the next part's queries may come
+    }
+}
+
+// ---------------------------------------------------------------------------- kernel
+
+GK_DEVICE void set_up_barriers(Smem &smem)
+{
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (u32 stage = 0; stage < Config::kStages; ++stage) {
+            smem.full[stage].init(1);
+            smem.empty[stage].init(Config::kWarps);
+        }
+        fence_barrier_init();
+    }
+    __syncthreads();
+}
+
+} // namespace decode
+
+using namespace decode;
+
+// Maps of keys and values: (64 columns; keys, pieces of a row in the order of ORDER; key heads;
+// requests or pages), boxes of kBoxKeys keys of a head, swizzled by 128 bytes. columns: key heads
+// times tiles of rows; parts_most: of the longest request that there is room for.
+extern "C" __global__ void __launch_bounds__(Config::kThreads + kWarpSize, Config::kBlocks)
+    gk_decode_tma(const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
+                  const Config::Element *q, const i32 *pages, const i32 *lengths,
+                  Config::Element *out, float *lse, float *partial_sums, float2 *partial_stats,
+                  i32 q_len, i32 q_heads, i32 kv_heads, i32 pages_row, i32 chunk, i32 rows,
+                  i32 columns, i32 parts_most, i32 parts_all, i64 partial_rows, float scale_log2)
+{
+    extern __shared__ Smem shared[];
+    Smem &smem = shared[0];
+    GK_TRAP_IF(ptx::shared_address(&smem) % alignof(Smem) != 0);
+    const Shape shape{q_len, q_heads, kv_heads, 0, 0, chunk, rows, 0, partial_rows, scale_log2};
+    const Parts parts{columns, parts_most, parts_all, lengths};
+
+    set_up_barriers(smem);
+    if (warp_index() == Config::kWarps) {
+        if (elect_one()) {
+            copy_role(smem, Maps{k_map, v_map, pages, pages_row}, shape, parts);
+            allow_next_launch(); // which waits for this one's results
+        }
+    } else {
+        multiply_role(smem, q, shape, parts, Output<Config::Element, Config::kDim>{out, lse},
+                      Partial{partial_sums, partial_stats, partial_rows});
+    }
+}
