@@ -338,6 +338,15 @@ static enum gk_status refuse_others(const struct gk_json *json, const char *cons
     return GK_OK;
 }
 
+enum gk_status gk_record_drop_samples(struct gk_json *json, const struct gk_json *samples,
+                                      struct gk_err *err)
+{
+    size_t count = gk_json_count(samples);
+    bool good = gk_json_set(json, "samples_ns", gk_json_new_array()) &&
+                (count == 0 || gk_json_set_int(json, "samples_taken", (int64_t)count));
+    return good ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory for a record");
+}
+
 static enum gk_status kernel_from_json(const struct gk_json *json, struct gk_kernel_resources *k,
                                        struct gk_err *err)
 {
@@ -433,6 +442,11 @@ static enum gk_status lists_from_json(const struct gk_json *json, struct gk_reco
                            shown);
         }
         record->samples_ns[i] = gk_json_real(sample, 0);
+    }
+    if (status == GK_OK && gk_json_get(json, "samples_taken")) {
+        int64_t taken = 0;
+        status = gk_json_need_int(json, "samples_taken", 1, GK_SAMPLES_MAX, &taken, "record", err);
+        record->samples_taken = (uint32_t)taken;
     }
     if (status == GK_OK) {
         status = need_list(json, "kernels", GK_LAUNCHES_MAX, &list, &record->kernel_count, err);
@@ -539,7 +553,8 @@ enum gk_status gk_record_from_json(const struct gk_json *json, struct gk_record 
         "stage",          "failure",     "message",       "modelled",       "time_ns",
         "plan_ns",        "samples_ns",  "kernels",       "rungs",          "input_set",
         "compile_cached", "compile_ns",  "verify_ns",     "measure_ns",     "code_id",
-        "counts",         "environment", "gpu_verify_ns", "gpu_measure_ns", "marks"};
+        "counts",         "environment", "gpu_verify_ns", "gpu_measure_ns", "marks",
+        "samples_taken"};
     struct gk_record *record = malloc(sizeof *record); /* 10 KB: kept off small stacks */
     enum gk_status status = GK_OK;
     if (!record) {

@@ -129,6 +129,7 @@ struct gk_record {
     double plan_ns; /* phase `plan` launches, shown apart; 0 if there are none */
     double samples_ns[GK_SAMPLES_MAX];
     uint32_t sample_count;
+    uint32_t samples_taken; /* by which time_ns is known, where they are kept apart; else 0 */
     struct gk_kernel_resources kernels[GK_LAUNCHES_MAX];
     uint32_t kernel_count;
     struct gk_rung rungs[GK_RUNGS_MAX];
@@ -145,6 +146,11 @@ struct gk_record {
     struct gk_json *environment; /* driver, NVRTC, host, clocks ...; NULL in a reply that names it
                                     by hash; owned */
 };
+
+/* In a record's JSON puts an empty list in the place of its samples, which are kept elsewhere, and
+ * their number beside it: a time is worth what it stands on. */
+enum gk_status gk_record_drop_samples(struct gk_json *json, const struct gk_json *samples,
+                                      struct gk_err *err);
 
 void gk_record_init(
     struct gk_record *record); /* stage RENDER, failure NONE, nothing known of the rest */

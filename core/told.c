@@ -2,6 +2,7 @@
  * it would refuse, or say no word about, is left to it. */
 #include "core/told.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/json_view.h"
@@ -259,8 +260,10 @@ static bool cut_texts(const struct gk_view *view, const struct gk_view_value *ob
         add_piece(&told->kept, view, key);
         gk_buf_puts(&told->kept, ":");
         if (gk_view_is(view, key, "samples_ns")) {
-            gk_buf_puts(&told->kept, "[]"); /* read back it is a whole record without samples */
-            if (value->size > 2) {
+            gk_buf_puts(&told->kept, "[]"); /* see gk_record_drop_samples */
+            if (told->record.sample_count > 0) {
+                gk_buf_printf(&told->kept, ",\"samples_taken\":%" PRIu32,
+                              told->record.sample_count);
                 add_piece(&told->samples, view, value);
             }
         } else {
@@ -308,12 +311,11 @@ enum gk_status gk_told_from_json(const struct gk_json *json, struct gk_told *tol
     const char *key;
     bool good = kept != NULL;
     while (good && (value = gk_json_next(json, &cursor, &key))) {
-        good = strcmp(key, "environment") == 0 ||
-               gk_json_set(kept, key,
-                           strcmp(key, "samples_ns") == 0 ? gk_json_new_array()
-                                                          : gk_json_share(value));
+        good = strcmp(key, "environment") == 0 || strcmp(key, "samples_ns") == 0 ||
+               gk_json_set(kept, key, gk_json_share(value));
     }
-    good = good && gk_json_canonical(kept, &told->kept, NULL) == GK_OK &&
+    good = good && gk_record_drop_samples(kept, samples, NULL) == GK_OK &&
+           gk_json_canonical(kept, &told->kept, NULL) == GK_OK &&
            (gk_json_count(samples) == 0 ||
             gk_json_canonical(samples, &told->samples, NULL) == GK_OK) &&
            (!environment || gk_json_canonical(environment, &told->environment, NULL) == GK_OK);

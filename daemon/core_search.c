@@ -361,7 +361,7 @@ static void take_told(struct trial *trial, const struct gk_record *record)
     trial->failure = record->failure;
     trial->ok = record->failure == GK_FAILURE_NONE && record->stage == GK_STAGE_DONE;
     trial->time_ns = record->time_ns;
-    trial->sample_count = record->sample_count;
+    trial->sample_count = record->sample_count ? record->sample_count : record->samples_taken;
     trial->cost_ns = record->compile_ns + record->verify_ns + record->measure_ns;
     trial->resource_rank = record_rank(record);
 }
@@ -450,12 +450,14 @@ static enum gk_status read_trials(struct gk_core *core, struct task *task, struc
 static void tell(struct search *search, const struct trial *trial)
 {
     if (trial->index != UINT32_MAX) {
+        /* A modelled time has no spread, however few its samples. Of a measured one from a store
+         * that did not count them nobody knows more than that there was one. */
+        uint32_t samples = trial->sample_count > 0 ? trial->sample_count : 1;
         struct gk_tell told = {.index = trial->index,
                                .ok = trial->ok,
                                .time_ns = trial->time_ns,
                                .cost_ns = trial->cost_ns,
-                               /* a modelled time has no spread, however few its samples */
-                               .samples = search->props.modelled ? 0 : trial->sample_count};
+                               .samples = search->props.modelled ? 0 : samples};
         search->ops->tell(search->strategy, &told);
     }
     if (trial->ok && (search->best_ns <= 0 || trial->time_ns < search->best_ns)) {

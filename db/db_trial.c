@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/record.h"
 #include "db/db_internal.h"
 
 static const char TRIAL_COLUMNS[] = "job task seq batch template template_hash config config_id "
@@ -73,9 +74,8 @@ static struct gk_json *slim_record(const struct gk_json *record)
             return NULL;
         }
     }
-    /* Read back it is a record without samples, not half a record. */
-    if (slim && gk_json_get(record, "samples_ns") &&
-        !gk_json_set(slim, "samples_ns", gk_json_new_array())) {
+    const struct gk_json *samples = gk_json_get(record, "samples_ns");
+    if (slim && samples && gk_record_drop_samples(slim, samples, NULL) != GK_OK) {
         gk_json_free(slim);
         return NULL;
     }

@@ -320,6 +320,10 @@ uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_rou
     }
     GK_ASSERT(verdict->best < count && in[verdict->best]);
     bool alone = verdict->tie_count == 1;
+    uint32_t allowed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        allowed += in[i];
+    }
     while (step < GK_ARRAY_COUNT(reasons) && keep_least(in, keys[step], count) > 1) {
         step++;
     }
@@ -331,6 +335,7 @@ uint32_t gk_judge_pick(const struct gk_round_entry *entries, const struct gk_rou
     if (reason_out) {
         bool named = entries[pick].is_incumbent || entries[pick].is_default;
         *reason_out = alone && !named              ? "alone in the tie set"
+                      : allowed == 1 && !named     ? "alone beats default and incumbent"
                       : entries[pick].is_incumbent ? reasons[0]
                       : entries[pick].is_default   ? reasons[1]
                                                    : reasons[step];

@@ -221,7 +221,9 @@ static void nothing_replaces_what_it_does_not_beat(void **state)
     assert_true(verdict.entries[0].tied && verdict.entries[1].tied && !verdict.entries[2].tied);
     assert_true(verdict.entries[0].beats_default && verdict.entries[0].beats_incumbent);
     assert_false(verdict.entries[1].beats_default);
-    assert_int_equal(gk_judge_pick(entries, &verdict, 3, popularity, NULL), 0);
+    const char *reason = NULL;
+    assert_int_equal(gk_judge_pick(entries, &verdict, 3, popularity, &reason), 0);
+    assert_string_equal(reason, "alone beats default and incumbent");
     entries[2].is_default = false; /* nothing to beat: popularity decides */
     assert_ok(gk_judge_round(entries, 3, 3, true, 0, &verdict, &err), err);
     assert_int_equal(gk_judge_pick(entries, &verdict, 3, popularity, NULL), 1);

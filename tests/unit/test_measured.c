@@ -395,6 +395,40 @@ static void rates_count_what_was_new(void **state)
     rig_close(&rig);
 }
 
+/* What a store answers is worth what it was worth when it was measured: the same command asks the
+ * same, in the same order, and its answer stays. */
+static void the_same_command_asks_the_same(void **state)
+{
+    struct rig rig;
+    char *asked[2] = {0};
+    (void)state;
+    static const char *const GEMM[] = {"gemm{\"K\":2048,\"M\":2048,\"N\":2048}", NULL};
+    rig_open(&rig, ":memory:", "kernels");
+    rig.measured.noise = 0.004;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    for (int turn = 0; turn < 2; turn++) {
+        struct gk_json *body = rig_submit_body(&rig, turn ? "b" : "a", "sm_90a", 96, GEMM);
+        assert_true(gk_json_set_string(body, "strategy", "portfolio"));
+        assert_string_equal(rig_request(&rig, "submit", body), "OK");
+        int64_t job = gk_json_get_int(rig.reply, "job", 0);
+        (void)work(&rig, false);
+        struct gk_buf text = {0};
+        assert_int_equal(rig_count(&rig, "trials", "trials", job), 96);
+        const struct gk_json *trials = gk_json_get(rig.reply, "trials");
+        for (size_t i = 0; i < 96; i++) {
+            const struct gk_json *trial = gk_json_at(trials, i);
+            assert_int_equal(gk_json_get_int(trial, "reused", 0) != 0, turn);
+            gk_buf_printf(&text, "%s\n", gk_json_get_string(trial, "config", ""));
+        }
+        asked[turn] = gk_strdup(gk_buf_text(&text));
+        gk_buf_fini(&text);
+    }
+    assert_string_equal(asked[0], asked[1]);
+    free(asked[0]);
+    free(asked[1]);
+    rig_close(&rig);
+}
+
 static void a_malformed_pass_is_never_sent_again(void **state)
 {
     struct rig rig;
@@ -470,6 +504,7 @@ int main(void)
         cmocka_unit_test(finishing_waits_for_three_passes),
         cmocka_unit_test(a_noisy_round_ends_with_its_passes),
         cmocka_unit_test(rates_count_what_was_new),
+        cmocka_unit_test(the_same_command_asks_the_same),
         cmocka_unit_test(a_malformed_pass_is_never_sent_again),
         cmocka_unit_test(begun_leases_are_known_after_a_restart),
         cmocka_unit_test(rows_carry_their_device),
