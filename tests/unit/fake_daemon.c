@@ -386,20 +386,28 @@ static bool is_child(pid_t pid, pid_t parent, const char *text)
     return memmem(line, size, text, strlen(text)) != NULL;
 }
 
-pid_t fake_daemon_child(const struct fake_daemon *daemon, const char *text)
+uint32_t fake_daemon_children(const struct fake_daemon *daemon, const char *text, pid_t *any_out)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
-    pid_t found = 0;
-    while (dir && !found && (entry = readdir(dir)) != NULL) {
+    uint32_t count = 0;
+    while (dir && (entry = readdir(dir)) != NULL) {
         char *end = NULL;
         long pid = strtol(entry->d_name, &end, 10);
         if (pid > 0 && *end == '\0' && is_child((pid_t)pid, daemon->pid, text)) {
-            found = (pid_t)pid;
+            *any_out = (pid_t)pid;
+            count++;
         }
     }
     if (dir) {
         (void)closedir(dir);
     }
+    return count;
+}
+
+pid_t fake_daemon_child(const struct fake_daemon *daemon, const char *text)
+{
+    pid_t found = 0;
+    (void)fake_daemon_children(daemon, text, &found);
     return found;
 }

@@ -47,7 +47,10 @@ void fake_daemon_final(struct fake_daemon *daemon, int64_t token, const char *pr
 void fake_daemon_ack(struct fake_daemon *daemon, int64_t token, int64_t pass, bool go_on);
 /* Waits for the end of the worker and returns its exit status (128 + signal). */
 int fake_daemon_wait_worker(struct fake_daemon *daemon);
-/* A child of the worker whose command line holds `text`; 0 if there is none. */
+/* How many children of the worker have a command line that holds `text`; *any_out, where there is
+ * one: its process. */
+uint32_t fake_daemon_children(const struct fake_daemon *daemon, const char *text, pid_t *any_out);
+/* One of them; 0 if there is none. */
 pid_t fake_daemon_child(const struct fake_daemon *daemon, const char *text);
 
 #endif

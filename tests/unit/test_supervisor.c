@@ -16,6 +16,7 @@
 
 #include "tests/unit/fake_daemon.h"
 #include "worker/compiler.h"
+#include "worker/seats.h"
 
 #define ROOT               GK_SOURCE_DIR "/tests/data/worker"
 #define CONFIG(block, bug) "add_some{\"BLOCK\":" block ",\"BUG\":\"" bug "\"}"
@@ -412,6 +413,51 @@ static void emulated(void **state)
     fake_daemon_close(&daemon);
 }
 
+#define CORES_MOST 1024
+
+/* All cores of the host are busy with other workers' compilers: this one compiles with one process,
+ * and waits for nobody. */
+static void compiles_with_what_is_left(void **state)
+{
+    static const char *const args[] = {"--device", "emu:sm_80", "--private", NULL};
+    static const char *const configs[] = {CONFIG("32", "none"), CONFIG("128", "none"),
+                                          CONFIG("256", "none"), CONFIG("128", "off_by_one")};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    struct gk_seats *seats = NULL;
+    int held[CORES_MOST];
+    uint32_t count = 0;
+    pid_t pid = 0;
+    (void)state;
+    if (!has_nvrtc()) {
+        skip();
+    }
+    assert_int_equal(gk_seats_create("gktune-core", &seats, NULL), GK_OK);
+    while (count < CORES_MOST && (held[count] = gk_seat_take(seats)) != GK_SEAT_NONE) {
+        count++;
+    }
+    fake_daemon_open(&daemon, ROOT, NULL, NULL);
+    fake_daemon_start_worker(&daemon, args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(configs); i++) {
+        fake_daemon_lease(&daemon, (int64_t)i + 1, "add{\"n\":1000}", configs[i], 60);
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(configs); i++) {
+        fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
+        fake_daemon_ack(&daemon, (int64_t)message.token, 0, false);
+        gk_message_fini(&message);
+    }
+    assert_int_equal(fake_daemon_children(&daemon, "--child=compile", &pid), 1);
+    bool asked = count == 0; /* then it asked others */
+    while (count > 0) {
+        asked = gk_seat_give(held[--count]) || asked;
+    }
+    assert_true(asked); /* it would have had more */
+    gk_seats_destroy(seats);
+    fake_daemon_close(&daemon);
+}
+
 /* The compile process that works on the task; another one than `before`. */
 static pid_t compiling(const struct fake_daemon *daemon, pid_t before)
 {
@@ -478,6 +524,7 @@ int main(void)
         cmocka_unit_test(a_new_connection_is_a_new_session),
         cmocka_unit_test(emulated),
         cmocka_unit_test(killed_compilers),
+        cmocka_unit_test(compiles_with_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
