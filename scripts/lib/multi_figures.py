@@ -111,7 +111,7 @@ class Multi:
         os.makedirs(state, mode=0o700)
         arch = self.devices[0].split("#")[0].replace(":", "-") if self.modelled else self.listed()[0]["arch"]
         shapes, problems = self.shapes("killed", KILLED, dtype="bf16")
-        budget = self.call.options.multi_budget
+        budget = self.call.options.multi_budget * 3 // 4
         programs = [self.start([os.path.join(folder, "gktuned"), "--state", state], state + ".daemon")]
         try:
             for index, device in enumerate(self.devices[:2]):
@@ -169,7 +169,7 @@ class Multi:
             return
         shapes, problems = self.shapes("ties", SMALL, dtype="bf16")
         two, one = self.state("ties-2"), self.state("ties-1")
-        budget = self.call.options.multi_budget
+        budget = self.call.options.multi_budget // 2
         folder = os.path.join(self.base, "ties-export")
         shutil.rmtree(folder, ignore_errors=True)
         self.tune(self.devices[:2], shapes, two, budget, "--export", folder)
