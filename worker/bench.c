@@ -154,6 +154,8 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     uint32_t index = bench->unit;
     struct gk_json *record = NULL;
     bool was_ready = bench->ready;
+    char about[96];
+    bool for_memory = worker_memory_kill(worker, exit_status, signal_number, about);
     bench->process = NULL;
     bench->ready = false;
     if (!was_ready && ++bench->quick_deaths >= QUICK_DEATHS_MAX) {
@@ -179,8 +181,14 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
         return;
     }
     const struct unit *unit = &lease->units[index];
-    uint32_t kills = kills_add(worker, unit->config_id);
-    if (late) {
+    uint32_t kills = for_memory ? 0 : kills_add(worker, unit->config_id);
+    if (for_memory && !late) { /* the host's doing: it is tried again, and held against nobody */
+        record =
+            record_json(GK_STAGE_RUN, GK_FAILURE_INFRA,
+                        "the kernel killed the executor for the memory of the worker's control "
+                        "group%s",
+                        about);
+    } else if (late) {
         record = record_json(
             GK_STAGE_RUN, GK_FAILURE_TIMEOUT, "did not end within run_s = %lld s and was killed%s",
             (long long)lease->run_s, stuck ? "; its executor has not ended of it" : "");

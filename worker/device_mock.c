@@ -12,7 +12,8 @@
 #define WAIT_MS_MAX 3600000
 
 static const char *const outcome_names[GK_MOCK_OUTCOME_COUNT] = {
-    "ok", "compile_error", "wrong", "nan", "hang", "die", "slow", "out_of_bounds", "lose"};
+    "ok",  "compile_error", "wrong",         "nan",  "hang",
+    "die", "slow",          "out_of_bounds", "lose", "hungry"};
 
 static enum gk_status read_outcome(const char *text, enum gk_mock_outcome *outcome_out,
                                    struct gk_err *err)

@@ -174,6 +174,17 @@ static void wait_ms(int64_t ms)
     }
 }
 
+/* The outcome of a mock device whose executor meets the memory limit of its control group. */
+static void eat(void)
+{
+    const size_t size = (size_t)1 << 30, page = 4096;
+    volatile char *bytes = malloc(size);
+    for (size_t at = 0; bytes && at < size; at += page) {
+        bytes[at] = 1; /* only a page that was written takes memory */
+    }
+    abort(); /* nobody has stopped it */
+}
+
 static enum gk_status run_mock(struct executor *executor, const struct gk_json *json,
                                const struct request *request, struct gk_record *record,
                                struct gk_err *err)
@@ -200,6 +211,9 @@ static enum gk_status run_mock(struct executor *executor, const struct gk_json *
     wait_ms(decision.compile_ms + decision.run_ms);
     if (decision.outcome == GK_MOCK_DIE) {
         abort();
+    }
+    if (decision.outcome == GK_MOCK_HUNGRY) {
+        eat();
     }
     while (decision.outcome == GK_MOCK_HANG) {
         wait_ms(1000000);

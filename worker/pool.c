@@ -186,7 +186,8 @@ static void slot_ended(void *context, bool late, int64_t exit_status, int signal
 {
     struct compile_slot *slot = context;
     struct compile_task *task = slot->task;
-    char text[160];
+    char text[240], about[96];
+    bool for_memory = worker_memory_kill(slot->worker, exit_status, signal_number, about);
     leave_seat(slot);
     slot->process = NULL;
     slot->task = NULL;
@@ -200,10 +201,17 @@ static void slot_ended(void *context, bool late, int64_t exit_status, int signal
                        (long long)task->compile_s);
         fail_task(task, GK_FAILURE_COMPILE_TIMEOUT, text);
     } else if (++task->crashes >= 2) { /* once may be an accident; twice is the source's doing */
-        (void)snprintf(text, sizeof text,
-                       "the compile process ended twice: signal %d, exit status %lld",
-                       signal_number, (long long)exit_status);
-        fail_task(task, GK_FAILURE_COMPILE_CRASH, text);
+        if (for_memory) {
+            (void)snprintf(text, sizeof text,
+                           "the compile process ended twice; this time the kernel killed it for "
+                           "the memory of the worker's control group%s",
+                           about);
+        } else {
+            (void)snprintf(text, sizeof text,
+                           "the compile process ended twice: signal %d, exit status %lld",
+                           signal_number, (long long)exit_status);
+        }
+        fail_task(task, for_memory ? GK_FAILURE_COMPILE_MEMORY : GK_FAILURE_COMPILE_CRASH, text);
     }
     finish_task(slot->worker, task);
 }

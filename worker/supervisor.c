@@ -49,6 +49,28 @@ void worker_end(struct worker *worker, enum gk_status status, const char *reason
     uv_stop(&worker->loop);
 }
 
+/* One kill is one child's. A sandbox says of a child of its own that was killed that it exited with
+ * 128 and the signal. What the counter knows beyond that was somebody else's: a child that ended in
+ * another way takes it off. */
+bool worker_memory_kill(struct worker *worker, int64_t exit_status, int signal_number,
+                        char about_out[96])
+{
+    int64_t kills = gk_memory_group_kills(&worker->memory), was = worker->memory_kills;
+    bool killed = signal_number == SIGKILL || exit_status == 128 + SIGKILL;
+    bool for_memory = killed && was >= 0 && kills > was;
+    worker->memory_kills = for_memory ? was + 1 : kills;
+    about_out[0] = '\0';
+    if (for_memory) {
+        struct gk_buf text = {0};
+        gk_memory_group_tell(&worker->memory, &text);
+        if (text.size > 0) {
+            (void)snprintf(about_out, 96, " (%.90s)", gk_buf_text(&text));
+        }
+        gk_buf_fini(&text);
+    }
+    return for_memory;
+}
+
 /* ------------------------------------------------------------------ events */
 
 static void on_heartbeat(uv_timer_t *timer)
@@ -297,6 +319,8 @@ enum gk_status gk_worker_run(const struct gk_worker_options *options, struct gk_
     }
     worker->options = options;
     worker->begun_ms = uv_now(&worker->loop);
+    gk_memory_group_find("/proc/self/cgroup", "/sys/fs/cgroup", &worker->memory);
+    worker->memory_kills = gk_memory_group_kills(&worker->memory);
     (void)signal(SIGPIPE, SIG_IGN); /* a child may die between two writes: the exit event says so */
     enum gk_status status = start(worker, err);
     if (status == GK_OK) {

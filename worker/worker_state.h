@@ -20,6 +20,7 @@
 #include "core/record.h"
 #include "kernels/render.h"
 #include "worker/compile_job.h"
+#include "worker/memory_group.h"
 #include "worker/process.h"
 #include "worker/sandbox.h"
 #include "worker/seats.h"
@@ -160,6 +161,8 @@ struct worker {
     struct gk_spool *spool;
     char nvrtc_version[32], nvrtc_path[4096];
     bool sandboxed;
+    struct gk_memory_group memory;
+    int64_t memory_kills; /* of it that are accounted for; -1: not known */
     /* session */
     struct gk_link *link;
     struct gk_loop_link *watch;
@@ -188,8 +191,8 @@ struct worker {
     struct compile_task *tasks, **tasks_end;
     struct compile_slot slots[POOL_MAX];
     uint32_t slot_count;
-    struct gk_seats *seats;  /* NULL: how many processes compile was said by hand */
-    uv_timer_t seat_again;   /* runs while a seat is waited for */
+    struct gk_seats *seats; /* NULL: how many processes compile was said by hand */
+    uv_timer_t seat_again;  /* runs while a seat is waited for */
     struct bench benches[GK_WORKER_DEVICES_MAX];
     uint32_t bench_count;
     struct kill_count kills[KILLS_MAX];
@@ -200,6 +203,10 @@ void worker_log(struct worker *worker, enum gk_worker_event event, const char *f
     __attribute__((format(printf, 3, 4)));
 /* Ends the loop: BYE, children killed, gk_worker_run returns status. */
 void worker_end(struct worker *worker, enum gk_status status, const char *reason);
+/* Of each child that has ended of itself: whether the kernel killed it for the memory of our
+ * control group, and " (limit ..., peak ...)" as far as that is known. */
+bool worker_memory_kill(struct worker *worker, int64_t exit_status, int signal_number,
+                        char about_out[96]);
 
 /* session.c */
 enum gk_status session_connect(struct worker *worker, struct gk_err *err);
