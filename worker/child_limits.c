@@ -44,8 +44,8 @@ static void close_all_but_three(void)
 }
 
 /* Not limited, and why: processes, since the kernel counts all of the user's, so that a number that
- * stops a fork bomb stops the driver's own threads on a busy host, and nothing of a submitter runs
- * on the host; descriptors and locked memory, of which a driver takes what it needs. */
+ * stops a fork bomb stops the driver's own threads on a busy host (compilers start none at all: see
+ * gk_child_alone()); descriptors and locked memory, of which a driver takes what it needs. */
 void gk_child_limits(uint64_t cpu_s, uint64_t memory_bytes)
 {
     close_all_but_three();

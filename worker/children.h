@@ -42,4 +42,9 @@ int gk_child_probe(const char *nvrtc_path);
  * address space limited. 0: no limit. */
 void gk_child_limits(uint64_t cpu_s, uint64_t memory_bytes);
 
+/* From here on this process, and its threads, start no other process and become no other program:
+ * those calls fail. False: the kernel has no such filters, or the machine is of another kind; what
+ * is there then is the sandbox around it. */
+bool gk_child_alone(void);
+
 #endif

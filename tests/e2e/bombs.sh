@@ -20,6 +20,15 @@ for words in "--connect tcp://127.0.0.1:9 --key $TMP/farm.key --allow-unsandboxe
   kill -9 "$worker"
   wait "$worker" 2>/dev/null
 done
+# A compiler starts no other process: its system calls are filtered (test_child_alone shows what is refused).
+nvrtc=$("$BIN/gktune" doctor 2>/dev/null | grep -oE '/[^ ,]*libnvrtc[^ ,]*' | head -n 1)
+"$BIN/gktune-worker" --child=compile --nvrtc "$nvrtc" <>"$TMP/idle" >"$TMP/out" 2>"$TMP/err" &
+compiler=$!
+children+=("$compiler")
+filtered() { grep -qE '^Seccomp:[[:space:]]+2$' "/proc/$compiler/status"; }
+eventually 10 filtered || bad "a compiler without a filter: $(grep Seccomp "/proc/$compiler/status") $(cat "$TMP/err")"
+kill -9 "$compiler"
+wait "$compiler" 2>/dev/null
 printf '{"op":"scale","shapes":[{"N":1024}]}' >"$TMP/shapes.json"
 rows=0
 # Doubled tokens (memory), a tree of template instances (time), messages (log), a file of the host.

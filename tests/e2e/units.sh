@@ -30,6 +30,11 @@ grep -q 'backup' "$TMP/db.help" || bad "there is no db backup"
 for signal in Type=notify WatchdogSec= 'ExecReload=/bin/kill -HUP' LimitCORE=0 StateDirectoryMode=0700; do
   grep -qF -- "$signal" "$units/gktuned.service" || bad "gktuned.service: no $signal"
 done
+# Processes without end are the unit's to bound, and one that is killed for memory must not take the worker along.
+for unit in gktuned.service gktune-worker@.service; do
+  grep -qE '^TasksMax=[0-9]+$' "$units/$unit" || bad "$unit: no TasksMax"
+done
+grep -qx 'OOMPolicy=continue' "$units/gktune-worker@.service" || bad "gktune-worker@.service: no OOMPolicy=continue"
 # The worker as its unit starts it: READY with a daemon that is away, WATCHDOG from its loop, STOPPING at its end.
 seen() { grep -qF -- "$2" "$1"; }
 touch "$TMP/heard"

@@ -1,4 +1,4 @@
-/* Control groups: what is read of v1 and v2, and that nothing is known where nothing can be read. */
+/* Control groups: what is read of v1 and v2; nothing is known where nothing can be read. */
 #include "worker/memory_group.h"
 
 #include <setjmp.h>
