@@ -31,7 +31,8 @@
 // Parameters (decode_tma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS that
 // multiply, STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared
 // memory for every tile), LOAD (whether L2 drops keys and values first), ORDER, BLOCKS of an SM.
-// How many blocks there are is the grid's.
+// How many blocks there are is the grid's,
+// SPREAD an argument.
 
 #include <gk/hopper.cuh>
 #include <gk/mma.cuh>
@@ -138,12 +139,34 @@ struct Parts {
     i32 columns; // key heads times tiles of rows
     i32 most;    // parts of a request
     i32 count;   // all
+    i32 spread;  // different rounds that neighbouring parts begin with
     const i32 *lengths;
 
     GK_DEVICE Work find(const Shape &shape, i32 index) const
     {
         const i32 rest = index / columns;
         return find_work(shape, lengths, index % columns, rest % most, rest / most);
+    }
+};
+
+// The rounds of a part in the order in which they come: from one in the middle to the last, then
+// the others. Keys may come in any order; parts that lie a power of two apart and are all read from
+// their beginning may lie in the same channels of memory.
+struct Rounds {
+    i32 begin, count, first;
+
+    GK_DEVICE Rounds(const Work &work, i32 index, i32 spread)
+        : begin(work.begin),
+          count(ceil_div(max_of(work.end - work.begin, 0), static_cast<i32>(Config::kRound))),
+          first(index % spread * count / spread)
+    {
+    }
+
+    // First key of the one that comes as number n.
+    GK_DEVICE i32 key(i32 n) const
+    {
+        const i32 round = first + n < count ? first + n : first + n - count;
+        return begin + round * static_cast<i32>(Config::kRound);
     }
 };
 
@@ -172,13 +195,17 @@ GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const Shape &shape, const
 {
     constexpr i32 kBoxKeys = Config::kBoxKeys, kPageKeys = max_of(1u, Config::kPage);
     const u64 policy = Config::kDropsFirst ? policy_evict_first() : 0;
+    prefetch(maps.k);
+    prefetch(maps.v);
     Ring at;
     for (i32 index = static_cast<i32>(blockIdx.x); index < parts.count;
          index += static_cast<i32>(gridDim.x)) {
         const Work work = parts.find(shape, index);
         const i32 *pages = maps.pages + static_cast<i64>(work.request) * maps.pages_row;
+        const Rounds rounds(work, index, parts.spread);
 #pragma unroll 1
-        for (i32 key = work.begin; key < work.end; key += static_cast<i32>(Config::kRound)) {
+        for (i32 n = 0; n < rounds.count; ++n) {
+            const i32 key = rounds.key(n);
             const u32 boxes = static_cast<u32>(
                 min_of(static_cast<i32>(Config::kBoxes), ceil_div(work.end - key, kBoxKeys)));
             i32 outer[Config::kBoxes], inner[Config::kBoxes]; // looked up before the stage is free
@@ -225,14 +252,14 @@ GK_DEVICE void clear_tail(u8 *k, u8 *v, u32 valid)
 
 // A warp's keys of each round of a part.
 GK_DEVICE void run_rounds(Smem &smem, Ring &at, State &state, const Queries &queries,
-                          const Work &work, const i32 (&seen)[Config::kTiles][kHalves],
-                          i32 seen_by_all, float scale)
+                          const Work &work, const Rounds &rounds,
+                          const i32 (&seen)[Config::kTiles][kHalves], i32 seen_by_all, float scale)
 {
     constexpr i32 kKeys = Config::kKeys;
     const u32 row = warp_index() * Config::kKeys, start = Config::Tile::start(row);
 #pragma unroll 1
-    for (i32 key = work.begin + static_cast<i32>(row); key - static_cast<i32>(row) < work.end;
-         key += static_cast<i32>(Config::kRound)) {
+    for (i32 n = 0; n < rounds.count; ++n) {
+        const i32 key = rounds.key(n) + static_cast<i32>(row);
         smem.full[at.stage].wait(at.parity);
         __syncwarp(); // lanes leave the wait one by one, and ldmatrix takes whole warps
         if (key < work.end) {
@@ -289,7 +316,8 @@ GK_DEVICE void multiply_role(Smem &smem, const Config::Element *q, const Shape &
         i32 seen[Config::kTiles][kHalves];
         find_seen(seen, problem, work, shape.rows);
         const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
-        run_rounds(smem, at, state, Queries(smem.query), work, seen, seen_by_all, scale);
+        run_rounds(smem, at, state, Queries(smem.query), work, Rounds(work, index, parts.spread),
+                   seen, seen_by_all, scale);
         meet(smem.meeting, state);
         store_rows(smem.meeting, problem, output, partial, work.part, work.whole, work.first_row,
                    shape.rows, work.kv_head, 1.0f);
@@ -324,13 +352,14 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads + kWarpSize, Confi
                   const Config::Element *q, const i32 *pages, const i32 *lengths,
                   Config::Element *out, float *lse, float *partial_sums, float2 *partial_stats,
                   i32 q_len, i32 q_heads, i32 kv_heads, i32 pages_row, i32 chunk, i32 rows,
-                  i32 columns, i32 parts_most, i32 parts_all, i64 partial_rows, float scale_log2)
+                  i32 columns, i32 parts_most, i32 parts_all, i32 spread, i64 partial_rows,
+                  float scale_log2)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
     GK_TRAP_IF(ptx::shared_address(&smem) % alignof(Smem) != 0);
     const Shape shape{q_len, q_heads, kv_heads, 0, 0, chunk, rows, 0, partial_rows, scale_log2};
-    const Parts parts{columns, parts_most, parts_all, lengths};
+    const Parts parts{columns, parts_most, parts_all, spread, lengths};
 
     set_up_barriers(smem);
     if (warp_index() == Config::kWarps) {
