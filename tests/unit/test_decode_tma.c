@@ -1,0 +1,226 @@
+/*
+ * decode_tma, the template of attention_decode whose keys come by TMA, on emu:sm_90a under each of
+ * the three schedules: layouts, pages, lengths that no tile divides, groups, queries, parts, blocks
+ * that go on to further parts; and which problems are none of its business. Rows and pages that no
+ * request owns are NaN. Its broken twins stand in tests/data/bad_kernels/ops.txt.
+ *
+ * GKTUNE_TEST_SEED chooses one case in twelve; GKTUNE_TEST_ALL=1 takes all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "search/space.h"
+#include "tests/support/check.h"
+#include "tests/unit/op_trial.h"
+#include "worker/device_emu.h"
+#include "worker/generate.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#define STEP 24
+#else
+#define STEP 12
+#endif
+
+static struct op_trial_rig rig;
+static struct gk_catalog *catalog;
+static struct gk_err err;
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (op_trial_open(&rig, "emu:sm_90a") != 0) {
+        return -1;
+    }
+    catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", "attention_decode");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    gk_catalog_destroy(catalog);
+    op_trial_close(&rig);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ results */
+
+/* STAY and ORDER are parameters of decode_tma alone: the config is one of it. */
+static const struct one {
+    const char *problem, *config;
+} CASES[] = {
+    /* both layouts, both orders in shared memory */
+    {"{\"batch\":2,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":150,\"q_heads\":8}",
+     "STAY=no,ORDER=columns,KEYS=16,WARPS=4,STAGES=3,SPLITS=1"},
+    {"{\"batch\":2,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":150,\"q_heads\":8}",
+     "STAY=no,ORDER=rows,KEYS=16,WARPS=4,STAGES=3,SPLITS=1"},
+    {"{\"batch\":2,\"kv_heads\":2,\"kv_len\":150,\"lse\":true,\"q_heads\":2}",
+     "STAY=no,ORDER=rows,KEYS=32,WARPS=4,STAGES=2,SPLITS=1,QUERY=shared"},
+    {"{\"batch\":1,\"dtype\":\"f16\",\"head_dim\":64,\"kv_heads\":3,\"kv_len\":333,\"lse\":true,"
+     "\"q_heads\":12}",
+     "STAY=no,KEYS=16,WARPS=8,STAGES=2,SPLITS=2,SLICES=2,LOAD=normal"},
+    {"{\"batch\":1,\"head_dim\":256,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":130,"
+     "\"q_heads\":8}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,QUERY=shared"},
+    /* lengths: none, one key, whole tiles, one key past them; more queries than keys */
+    {"{\"batch\":5,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":129,\"kv_lens\":{\"each\":[0,1,64,128,"
+     "129]},\"lse\":true,\"q_heads\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,SPLITS=1"},
+    {"{\"batch\":5,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":129,\"kv_lens\":{\"each\":[0,1,64,128,"
+     "129]},\"lse\":true,\"q_heads\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,SPLITS=2,SLICES=2"},
+    {"{\"batch\":4,\"kv_heads\":1,\"kv_len\":70,\"kv_lens\":{\"each\":[2,70,0,65]},\"lse\":true,"
+     "\"q_heads\":4,\"q_len\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,SPLITS=1"},
+    {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":3,\"kv_lens\":{\"each\":[0,0]},"
+     "\"q_heads\":1}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2"},
+    /* pages smaller than a tile, as large, larger than a round; of both layouts */
+    {"{\"batch\":4,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":260,\"kv_lens\":{\"each\":[17,0,260,"
+     "64]},\"page_size\":16,\"q_heads\":4}",
+     "STAY=no,KEYS=32,WARPS=4,STAGES=2,SPLITS=2"},
+    {"{\"batch\":3,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":200,\"kv_lens\":{\"each\":[200,"
+     "1,33]},\"lse\":true,\"page_size\":16,\"q_heads\":8}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=3,ORDER=rows,SPLITS=1"},
+    {"{\"batch\":2,\"dtype\":\"f16\",\"kv_heads\":1,\"kv_layout\":\"HND\",\"kv_len\":300,"
+     "\"kv_lens\":{\"each\":[300,31]},\"page_size\":64,\"q_heads\":4,\"q_len\":3}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,SPLITS=2,ORDER=columns"},
+    {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":300,\"kv_lens\":{\"each\":[129,300]},"
+     "\"page_size\":256,\"q_heads\":2,\"q_len\":2}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=3,SPLITS=2"},
+    {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":600,\"kv_lens\":{\"each\":[600,511]},"
+     "\"page_size\":64,\"q_heads\":2}",
+     "STAY=no,KEYS=64,WARPS=4,STAGES=2,SPLITS=1"},
+    /* rows of more than one tile, not causal */
+    {"{\"batch\":1,\"causal\":false,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":100,\"q_heads\":9,"
+     "\"q_len\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,M_TILES=2"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":100,\"q_heads\":9,\"q_len\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,M_TILES=4,QUERY=shared"},
+    {"{\"batch\":2,\"dtype\":\"f16\",\"kv_heads\":1,\"kv_len\":90,\"q_heads\":8,\"q_len\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2,M_TILES=1"},
+    /* blocks that go on to further parts: with keys, without, of other lengths */
+    {"{\"batch\":21,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":140,\"kv_lens\":{\"draw\":"
+     "\"uniform\",\"max\":140,\"min\":0,\"seed\":2},\"q_heads\":2}",
+     "STAY=yes,KEYS=16,WARPS=4,STAGES=2,BLOCKS=1,SPLITS=1"},
+    {"{\"batch\":7,\"head_dim\":64,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":270,"
+     "\"kv_lens\":{\"each\":[270,0,64,1,200,256,128]},\"lse\":true,\"q_heads\":4}",
+     "STAY=yes,KEYS=16,WARPS=4,STAGES=3,BLOCKS=1,SPLITS=3,SLICES=2"},
+    {"{\"batch\":10,\"kv_heads\":2,\"kv_len\":100,\"page_size\":32,\"q_heads\":2,\"q_len\":2}",
+     "STAY=yes,KEYS=16,WARPS=4,STAGES=2,BLOCKS=2,SPLITS=1"},
+    /* rounds from the middle on */
+    {"{\"batch\":3,\"head_dim\":64,\"kv_heads\":3,\"kv_len\":1100,\"kv_lens\":{\"each\":[1100,"
+     "1030,3]},\"q_heads\":3}",
+     "STAY=yes,KEYS=16,WARPS=4,STAGES=2,BLOCKS=1,SPLITS=1,SPREAD=16"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":5,\"kv_len\":2150,\"page_size\":16,\"q_heads\":5}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=3,BLOCKS=1,SPLITS=2,SPREAD=16"},
+    /* a scale of 0, and one that makes one key all */
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":41,\"q_heads\":2,\"softmax_scale\":"
+     "0.0}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2"},
+    {"{\"batch\":3,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":90,\"q_heads\":2,\"softmax_scale\":"
+     "100000.0}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=2"},
+};
+
+static void check_case(const struct one *one)
+{
+    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_record record;
+    char text[300];
+    (void)snprintf(text, sizeof text, "attention_decode%s", one->problem);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    (void)op_trial_config(op, &problem, &def, one->config, &config);
+    for (uint32_t i = 0; i < 3; i++) {
+        static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_RANDOM, GK_EMU_EARLY};
+        gk_device_emu_schedule(rig.device, SCHEDULES[i]);
+        op_trial_run(&rig, catalog, op, &problem, &config, i, &record);
+        if (record.failure != GK_FAILURE_NONE) {
+            fail_msg("%s %s, schedule %u: %s at %s: %s", text, one->config, i,
+                     gk_failure_name(record.failure), gk_stage_name(record.stage), record.message);
+        }
+        gk_record_fini(&record);
+    }
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+}
+
+static void every_schedule(void **state)
+{
+    const char *text = getenv("GKTUNE_TEST_SEED");
+    const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    const uint64_t step = getenv("GKTUNE_TEST_ALL") ? 1 : STEP;
+    (void)state;
+    for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
+        if ((i + seed) % step == 0) {
+            check_case(&CASES[i]);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ its problems */
+
+/* Whether any config of the template is legal. */
+static bool has_configs(const char *text, const struct gk_device_props *props)
+{
+    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_space *space = NULL;
+    bool found = false;
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, props, &def, &err), &err);
+    op_trial_need(gk_space_create(&def, &space, &err), &err);
+    for (uint32_t i = 0; i < gk_space_count(space); i++) {
+        found =
+            found || strcmp(def.trees[gk_space_tree_of(space, i)].template_name, "decode_tma") == 0;
+    }
+    assert_true(gk_space_count(space) > 0); /* decode_mma takes them all */
+    gk_space_destroy(space);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    return found;
+}
+
+static void problems_of_others(void **state)
+{
+    static const struct {
+        const char *fields;
+        bool ours;
+    } PROBLEMS[] = {
+        {"", true},
+        {",\"page_size\":16", true},
+        {",\"head_dim\":256", true},
+        {",\"kv_dtype\":\"e4m3\"", false},
+        {",\"head_dim\":96", false},
+        {",\"head_dim\":192", false},
+        {",\"rope\":\"neox\"", false},
+        {",\"prefix_len\":64", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
+        char text[300];
+        (void)snprintf(text, sizeof text,
+                       "attention_decode{\"batch\":2,\"kv_heads\":1,\"kv_len\":80,\"q_heads\":1%s}",
+                       PROBLEMS[i].fields);
+        if (has_configs(text, &rig.device->props) != PROBLEMS[i].ours) {
+            fail_msg("%s: decode_tma has %s config", text, PROBLEMS[i].ours ? "no" : "a");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule),
+                                       cmocka_unit_test(problems_of_others)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
