@@ -119,41 +119,68 @@ void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *c
     }
 }
 
+void op_trial_build(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                    const struct gk_op *op, const struct gk_problem *problem,
+                    const struct gk_config *config, struct op_trial_built *built)
+{
+    const struct gk_device_props *props = &rig->device->props;
+    struct gk_plan reference = {0};
+    struct gk_err err = {0};
+    memset(built, 0, sizeof *built);
+    built->op = op;
+    built->problem = problem;
+    built->config = config;
+    for (uint32_t i = 0; i < op->template_count; i++) {
+        if (strcmp(op->templates[i].name, config->template_name) == 0) {
+            built->template_ = &op->templates[i];
+        }
+    }
+    assert_non_null(built->template_);
+    op_trial_need(gk_plan_render(op, built->template_, problem, config, props, &built->plan, &err),
+                  &err);
+    op_trial_need(gk_plan_reference(op, problem, props, &reference, &err), &err);
+    op_trial_compile(rig, catalog, &reference, 0, &built->reference);
+    for (uint32_t i = 0; i < built->plan.launch_count; i++) {
+        if (built->plan.launches[i].present) {
+            op_trial_compile(rig, catalog, &built->plan, i, &built->codes[i]);
+        }
+    }
+    gk_plan_fini(&reference);
+}
+
+void op_trial_unbuild(struct op_trial_built *built)
+{
+    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
+        gk_compile_output_fini(&built->codes[i]);
+    }
+    gk_compile_output_fini(&built->reference);
+    gk_plan_fini(&built->plan);
+}
+
+void op_trial_run_built(const struct op_trial_rig *rig, const struct op_trial_built *built,
+                        uint32_t set, struct gk_record *record)
+{
+    struct gk_err err = {0};
+    struct gk_trial trial = {.op = built->op,
+                             .template_ = built->template_,
+                             .problem = built->problem,
+                             .config = built->config,
+                             .input_set = set,
+                             .reference_code = &built->reference,
+                             .effort = gk_effort_search()};
+    for (uint32_t i = 0; i < built->plan.launch_count; i++) {
+        trial.codes[i] = &built->codes[i];
+    }
+    gk_record_init(record);
+    op_trial_need(gk_trial_run(&rig->bench, &trial, record, &err), &err);
+}
+
 void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
                   const struct gk_op *op, const struct gk_problem *problem,
                   const struct gk_config *config, uint32_t set, struct gk_record *record)
 {
-    struct gk_plan plan = {0}, reference = {0};
-    struct gk_compile_output outputs[GK_LAUNCHES_MAX] = {0}, reference_output = {0};
-    const struct gk_device_props *props = &rig->device->props;
-    struct gk_err err = {0};
-    struct gk_trial trial = {.op = op,
-                             .problem = problem,
-                             .config = config,
-                             .input_set = set,
-                             .reference_code = &reference_output,
-                             .effort = gk_effort_search()};
-    for (uint32_t i = 0; i < op->template_count; i++) {
-        if (strcmp(op->templates[i].name, config->template_name) == 0) {
-            trial.template_ = &op->templates[i];
-        }
-    }
-    assert_non_null(trial.template_);
-    op_trial_need(gk_plan_render(op, trial.template_, problem, config, props, &plan, &err), &err);
-    op_trial_need(gk_plan_reference(op, problem, props, &reference, &err), &err);
-    op_trial_compile(rig, catalog, &reference, 0, &reference_output);
-    for (uint32_t i = 0; i < plan.launch_count; i++) {
-        if (plan.launches[i].present) {
-            op_trial_compile(rig, catalog, &plan, i, &outputs[i]);
-        }
-        trial.codes[i] = &outputs[i];
-    }
-    gk_record_init(record);
-    op_trial_need(gk_trial_run(&rig->bench, &trial, record, &err), &err);
-    for (uint32_t i = 0; i < GK_LAUNCHES_MAX; i++) {
-        gk_compile_output_fini(&outputs[i]);
-    }
-    gk_compile_output_fini(&reference_output);
-    gk_plan_fini(&plan);
-    gk_plan_fini(&reference);
+    struct op_trial_built built;
+    op_trial_build(rig, catalog, op, problem, config, &built);
+    op_trial_run_built(rig, &built, set, record);
+    op_trial_unbuild(&built);
 }

@@ -37,4 +37,20 @@ void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catal
                   const struct gk_op *op, const struct gk_problem *problem,
                   const struct gk_config *config, uint32_t set, struct gk_record *record);
 
+/* The same in parts, for who runs changed code: `codes` may be changed between build and run. */
+struct op_trial_built {
+    const struct gk_op *op; /* as all before `plan`: borrowed */
+    const struct gk_template *template_;
+    const struct gk_problem *problem;
+    const struct gk_config *config;
+    struct gk_plan plan;
+    struct gk_compile_output codes[GK_LAUNCHES_MAX], reference;
+};
+void op_trial_build(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                    const struct gk_op *op, const struct gk_problem *problem,
+                    const struct gk_config *config, struct op_trial_built *built);
+void op_trial_unbuild(struct op_trial_built *built);
+void op_trial_run_built(const struct op_trial_rig *rig, const struct op_trial_built *built,
+                        uint32_t set, struct gk_record *record);
+
 #endif

@@ -143,8 +143,9 @@ static const struct loc *newest(const struct places *places, const uint32_t at[3
     return NULL;
 }
 
-/* From the innermost location outwards to the first file that is no header. */
-static void find_place(const struct places *places, struct ptx_mutant *out)
+/* From the innermost location outwards to the first file that is no header. What orders is wrapped
+ * by one line of gk's headers, so its caller tells more; edges are where they are written. */
+static void find_place(const struct places *places, bool edges, struct ptx_mutant *out)
 {
     const struct loc *loc = places->count ? &places->locs[(places->count - 1) % LOCS_MAX] : NULL;
 
@@ -154,7 +155,9 @@ static void find_place(const struct places *places, struct ptx_mutant *out)
         const char *path = loc->at[0] < FILES_MAX ? places->files[loc->at[0]] : "";
         const char *base = strrchr(path, '/');
 
-        if (*path && !strstr(path, "/include/")) {
+        bool header = strstr(path, "/include/") || (!edges && strstr(path, "gk/"));
+
+        if (*path && loc->at[1] && !header) { /* line 0: of no source line */
             (void)snprintf(out->file, sizeof(out->file), "%.79s", base ? base + 1 : path);
             out->in_file = loc->at[1];
             return;
@@ -248,9 +251,11 @@ static bool make(const char *ptx, const struct rule *rule, const struct statemen
                    s->body);
     if (rule->how == RENAME) { /* one source line may be compared with several numbers */
         size_t used = strlen(out->opcode);
+        bool number = s->body[last_operand(s)] != '%'; /* names of registers tell nothing */
 
         (void)snprintf(out->opcode + used, sizeof(out->opcode) - used, " .. %.*s",
-                       (int)s->size - 1 - last_operand(s), s->body + last_operand(s));
+                       number ? (int)s->size - 1 - last_operand(s) : 8,
+                       number ? s->body + last_operand(s) : "register");
     }
     (void)snprintf(out->code, sizeof(out->code), "%.*s", (int)s->size, s->body);
     out->text = malloc(strlen(ptx) + sizeof(text));
@@ -301,7 +306,7 @@ static bool walk(const char *ptx, bool edges, uint32_t *index, struct ptx_mutant
         for (size_t r = 0; r < rule_count; r++) {
             if (applies(&rules[r], &s) && (*index)-- == 0) {
                 out->line = line;
-                find_place(&places, out);
+                find_place(&places, edges, out);
                 return make(ptx, &rules[r], &s, out);
             }
         }

@@ -21,18 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json.h"
 #include "core/prng.h"
 #include "tests/support/check.h"
+#include "tests/unit/mutant_table.h"
 #include "tests/unit/nvrtc_for_tests.h"
-#include "tests/unit/ptx_mutants.h"
 #include "tests/unit/template_cases.h"
 
-#define TABLE       GK_SOURCE_DIR "/tests/data/mutants/equivalent.txt"
-#define TABLE_MAX   (64u << 10)
-#define ENTRIES_MAX 100u
-#define FIELDS      5u
-#define SOURCE_MAX  (128u << 10)
+#define TABLE GK_SOURCE_DIR "/tests/data/mutants/equivalent.txt"
 
 /* Mutants of a template that a sample takes: some forty seconds on one core in all. Sanitizers cost
  * ten times as much. */
@@ -47,119 +42,6 @@
 /* Work of a mutant, times that of the original: it may go astray for long. */
 #define WORK_FACTOR 10u
 #define WORK_LEAST  100000u
-
-/* ------------------------------------------------------------------ the table of equivalents */
-
-struct entry {
-    char *field[FIELDS]; /* template, mutation, opcode, place, reason */
-    uint32_t met;
-};
-
-static struct {
-    char *text;
-    struct entry entries[ENTRIES_MAX];
-    uint32_t count;
-} table;
-
-static char *trimmed(char *text)
-{
-    size_t size;
-
-    text += strspn(text, " \t");
-    size = strlen(text);
-    while (size && (text[size - 1] == ' ' || text[size - 1] == '\t')) {
-        text[--size] = 0;
-    }
-    return text;
-}
-
-/* Cuts `*rest` at the next `end` and moves it behind; NULL at the end of the text. */
-static char *cut(char **rest, char end)
-{
-    char *start = *rest, *at = start ? strchr(start, end) : NULL;
-
-    if (at) {
-        *at = 0;
-    }
-    *rest = at ? at + 1 : NULL;
-    return start;
-}
-
-static void load_table(void)
-{
-    struct gk_err err = {0};
-    char *rest, *line;
-    size_t size = 0;
-
-    assert_ok(gk_file_load(TABLE, TABLE_MAX, &table.text, &size, &err), err);
-    rest = table.text;
-    while ((line = cut(&rest, '\n')) != NULL) {
-        struct entry *entry = &table.entries[table.count];
-
-        if (*line == '#' || !*line) {
-            continue;
-        }
-        assert_true(table.count < ENTRIES_MAX);
-        for (uint32_t i = 0; i < FIELDS; i++) {
-            char *field = cut(&line, '|');
-
-            if (!field || !*trimmed(field)) {
-                fail_msg("%s: entry %u has no field %u", TABLE, table.count + 1, i + 1);
-            } else {
-                entry->field[i] = trimmed(field);
-            }
-        }
-        table.count++;
-    }
-}
-
-/* "file: function: text of the line" of a mutant. */
-static void place_of(const struct ptx_mutant *mutant, char *out, size_t room)
-{
-    char path[600], function[100] = "", *text = NULL, *line = NULL, *rest;
-    size_t size = 0;
-
-    (void)snprintf(out, room, "unknown");
-    (void)snprintf(path, sizeof(path), "%s/kernels/gemm/%s", GK_SOURCE_DIR, mutant->file);
-    if (!mutant->in_file || gk_file_load(path, SOURCE_MAX, &text, &size, NULL) != GK_OK) {
-        return;
-    }
-    rest = text;
-    for (uint32_t i = 1; i <= mutant->in_file && (line = cut(&rest, '\n')) != NULL; i++) {
-        const char *paren = strchr(line, '(');
-
-        if (paren && (strstr(line, "GK_DEVICE ") || strstr(line, "gk_"))) {
-            const char *name = paren;
-
-            while (name > line && name[-1] != ' ' && name[-1] != '*') {
-                name--;
-            }
-            (void)snprintf(function, sizeof(function), "%.*s", (int)(paren - name), name);
-        }
-    }
-    if (line) {
-        (void)snprintf(out, room, "%s: %s: %s", mutant->file, function, trimmed(line));
-    }
-    free(text);
-}
-
-static struct entry *entry_of(const char *source, const struct ptx_mutant *mutant,
-                              const char *place)
-{
-    const char *const key[] = {source, mutant->what, mutant->opcode, place};
-
-    for (uint32_t i = 0; i < table.count; i++) {
-        uint32_t same = 0;
-
-        while (same < GK_ARRAY_COUNT(key) && strcmp(key[same], table.entries[i].field[same]) == 0) {
-            same++;
-        }
-        if (same == GK_ARRAY_COUNT(key)) {
-            return &table.entries[i];
-        }
-    }
-    return NULL;
-}
 
 /* ------------------------------------------------------------------ running mutants */
 
@@ -208,7 +90,7 @@ static void try_mutant(const struct template_case *one, uint32_t launch, char *c
     char *texts[TEMPLATE_LAUNCHES_MAX] = {originals[0], originals[1]}, place[400];
     struct template_end end;
     struct ptx_mutant mutant;
-    struct entry *entry;
+    struct mutant_entry *entry;
     bool dead;
 
     assert_true(ptx_mutant_make(originals[launch], launch != 0, index, &mutant));
@@ -218,8 +100,8 @@ static void try_mutant(const struct template_case *one, uint32_t launch, char *c
         fail_msg("%s, PTX line %u, %s: the changed text is not PTX: %s", score->source, mutant.line,
                  mutant.what, end.why);
     }
-    place_of(&mutant, place, sizeof(place));
-    entry = entry_of(score->source, &mutant, place);
+    mutant_place("gemm", &mutant, place, sizeof(place));
+    entry = mutant_table_find(score->source, &mutant, place);
     if (entry) {
         entry->met++;
     }
@@ -329,17 +211,9 @@ static void mutants_of(void **state)
 /* After all the others. */
 static void no_entry_is_stale(void **state)
 {
-    uint32_t stale = 0;
+    uint32_t stale = run_all() ? mutant_table_stale() : 0;
 
     (void)state;
-    for (uint32_t i = 0; i < table.count && run_all(); i++) {
-        if (!table.entries[i].met) {
-            stale++;
-            (void)printf("no mutant meets: %s | %s | %s | %s\n", table.entries[i].field[0],
-                         table.entries[i].field[1], table.entries[i].field[2],
-                         table.entries[i].field[3]);
-        }
-    }
     assert_int_equal(stale, 0);
 }
 
@@ -351,7 +225,7 @@ int main(int argc, char **argv)
     size_t count = 0;
     int failed;
 
-    load_table();
+    mutant_table_load(TABLE);
     for (size_t i = 0; i < GK_ARRAY_COUNT(SOURCES); i++) {
         bool chosen = argc == 1;
 
@@ -368,6 +242,6 @@ int main(int argc, char **argv)
         tests[count++] = (struct CMUnitTest)cmocka_unit_test(no_entry_is_stale);
     }
     failed = _cmocka_run_group_tests("mutants", tests, count, NULL, NULL);
-    free(table.text);
+    mutant_table_free();
     return failed;
 }

@@ -42,6 +42,7 @@ template <u32 kCount> GK_DEVICE RowPart part_of_block(i32 cols, i32 splits)
 template <typename Op, typename Of> GK_DEVICE float over_parts(i32 splits, Of of)
 {
     float all = Op::neutral();
+#pragma unroll 1
     for (i32 split = static_cast<i32>(lane_index()); split < splits;
          split += static_cast<i32>(kWarpSize)) {
         all = Op::apply(all, of(split));
