@@ -49,6 +49,8 @@ static const char *const MORE[] = {
     "attention_decode{\"batch\":4,\"dtype\":\"f16\",\"head_dim\":256,\"kv_heads\":1,"
     "\"kv_len\":2048,\"page_size\":64,\"prefix_len\":512,\"q_heads\":16,\"q_len\":4,\"rope\":"
     "\"neox\"}",
+    "attention_decode{\"batch\":8,\"dtype\":\"f16\",\"head_dim\":64,\"kv_heads\":8,"
+    "\"kv_layout\":\"HND\",\"kv_len\":4096,\"page_size\":16,\"q_heads\":64,\"q_len\":4}",
     "swiglu_gateup{\"K\":4096,\"M\":16,\"N\":14336}",
     "swiglu_gateup{\"K\":513,\"M\":300,\"N\":255,\"dtype\":\"f16\",\"packed\":true}",
     "linear_cross_entropy{\"K\":4096,\"cols\":128256,\"rows\":256}",
