@@ -96,3 +96,13 @@ enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_o
     }
     return status;
 }
+
+void gk_gpus_kind(const char *exe_dir, const char *name, char kind_out[128])
+{
+    char why[256];
+    const struct gk_json *devices = list_devices(exe_dir, why);
+    size_t index = index_of(devices, name);
+    const struct gk_json *device = gk_json_at(devices, index);
+    (void)snprintf(kind_out, 128, "%s%s%s", device ? gk_json_get_string(device, "arch", "") : name,
+                   device ? " " : "", device ? gk_json_get_string(device, "gpu", "") : "");
+}

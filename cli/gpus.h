@@ -16,5 +16,8 @@ uint32_t gk_gpus_all(const char *exe_dir, char names_out[][64], uint32_t max, ch
 /* "cuda", "cuda:N" or "cuda:GPU-<uuid>" to the name with the UUID, which workers report. */
 enum gk_status gk_gpus_find(const char *exe_dir, const char *device, char name_out[64],
                             struct gk_err *err);
+/* "sm_90a h200-132sm" of a device by that name: what its times belong to; the name itself where no
+ * such device is known. */
+void gk_gpus_kind(const char *exe_dir, const char *name, char kind_out[128]);
 
 #endif

@@ -77,6 +77,25 @@ static enum gk_status read_night(struct gk_request *request, const struct gk_cli
                  : GK_OK;
 }
 
+static void count_kinds(struct gk_request *request, const struct gk_cli *cli)
+{
+    char kinds[GK_DEVICES_MAX][128];
+    for (uint32_t i = 0; i < request->device_count; i++) {
+        struct gk_device_props dev;
+        uint32_t same = 0;
+        char *kind = kinds[request->kind_count];
+        if (gk_device_props_builtin(request->devices[i], &dev, NULL) == GK_OK) {
+            (void)snprintf(kind, sizeof kinds[0], "%s %s", dev.arch, dev.gpu);
+        } else {
+            gk_gpus_kind(cli->exe_dir, request->devices[i], kind);
+        }
+        while (same < request->kind_count && strcmp(kinds[same], kind) != 0) {
+            same++;
+        }
+        request->kind_count += same == request->kind_count;
+    }
+}
+
 static enum gk_status read_devices(struct gk_request *request, const struct gk_cli *cli,
                                    struct gk_err *err)
 {
@@ -105,6 +124,7 @@ static enum gk_status read_devices(struct gk_request *request, const struct gk_c
                           "%s: using the emulated device emu:sm_80; its times are modelled\n", why);
         }
     }
+    count_kinds(request, cli);
     return GK_OK;
 }
 
@@ -314,11 +334,14 @@ void gk_request_fini(struct gk_request *request)
 
 void gk_request_budget_text(const struct gk_request *request, struct gk_buf *out)
 {
-    size_t places = request->device_count ? request->device_count : gk_json_count(request->archs);
+    size_t places = request->device_count ? request->kind_count : gk_json_count(request->archs);
     const char *place = request->device_count ? "device" : "arch";
     gk_buf_printf(out, "%" PRIu32 " problem%s", request->shapes.count,
                   request->shapes.count == 1 ? "" : "s");
-    if (places > 0) {
+    if (request->device_count > places && places > 0) { /* devices of one kind share the work */
+        gk_buf_printf(out, " on %" PRIu32 " devices x %zu kind%s", request->device_count, places,
+                      places == 1 ? "" : "s");
+    } else if (places > 0) {
         gk_buf_printf(out, " x %zu %s%s", places, place, places == 1 ? "" : "s");
     } else {
         gk_buf_puts(out, " x every arch seen");

@@ -20,6 +20,7 @@ struct gk_request {
     int64_t seed, priority;
     char devices[GK_DEVICES_MAX][64]; /* run: where, in full ("emu:sm_80"); submit: none */
     uint32_t device_count;
+    uint32_t kind_count;        /* of those, as far as times go: one problem is one task for each */
     struct gk_json *archs;      /* submit: list, or the text "all"; run: NULL */
     struct gk_json *incumbents; /* --from; NULL */
     bool fresh, wait;

@@ -288,7 +288,8 @@ static enum gk_status store_lease(struct gk_core *core, const struct lease *leas
                               .attempt = lease->attempt,
                               .epoch = core->epoch,
                               .granted_ms = (int64_t)lease->granted_ms,
-                              .device_key = lease->device_key};
+                              .device_key = lease->device_key,
+                              .is_spread = lease->is_spread};
     return gk_db_lease_add(core->db, &row, err);
 }
 

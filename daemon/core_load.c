@@ -145,7 +145,9 @@ static enum gk_status load_leases(struct gk_core *core, struct gk_err *err)
                               .trial = gk_json_get_int(row, "trial", 0),
                               .attempt = gk_json_get_int(row, "attempt", 0),
                               .worker = gk_json_get_int(row, "worker", 0),
-                              .is_final = strcmp(gk_json_get_string(row, "kind", ""), "final") == 0,
+                              .is_final = strcmp(gk_json_get_string(row, "kind", ""), "trial") != 0,
+                              .is_spread =
+                                  strcmp(gk_json_get_string(row, "kind", ""), "spread") == 0,
                               .started = gk_json_get_bool(row, "started", false),
                               .job = job,
                               .task = task,
@@ -153,8 +155,7 @@ static enum gk_status load_leases(struct gk_core *core, struct gk_err *err)
                               .deadline_ns = core->now_ns + GRACE_NS};
         (void)snprintf(lease.device_key, sizeof lease.device_key, "%s",
                        gk_json_get_string(row, "device_key", ""));
-        lease.is_spread = lease.is_final && task && task->state == TASK_SPREAD;
-        if (lease.is_spread) {
+        if (lease.is_spread && task && task->state == TASK_SPREAD) {
             status = spread_note(task, lease.device_key, err);
         }
         if (status != GK_OK) {

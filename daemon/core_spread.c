@@ -93,15 +93,6 @@ struct task *spread_for(struct gk_core *core, const struct session *session, uin
 
 /* ------------------------------------------------------------------ results */
 
-static uint32_t place_of(const struct task *task, const char *key)
-{
-    uint32_t place = 0;
-    while (place < task->spread_count && strcmp(task->spread_keys[place], key) != 0) {
-        place++;
-    }
-    return place;
-}
-
 /* time_ns 0: there is none, for the reason. */
 static enum gk_status store(struct gk_core *core, const struct lease *lease, double time_ns,
                             int64_t passes, const char *regime, const char *reason,
@@ -110,7 +101,6 @@ static enum gk_status store(struct gk_core *core, const struct lease *lease, dou
     const struct task *task = lease->task;
     const struct gk_json *entry = gk_json_at(task->round, 0);
     static const char *const members[] = {"template", "config", "config_id", "trial"};
-    uint32_t place = place_of(task, lease->device_key);
     struct gk_json *row = gk_json_new_object();
     bool ok =
         gk_json_set_int(row, "task", task->id) && gk_json_set_int(row, "job", task->job->id) &&
@@ -127,12 +117,10 @@ static enum gk_status store(struct gk_core *core, const struct lease *lease, dou
     for (size_t i = 0; ok && i < GK_ARRAY_COUNT(members); i++) {
         ok = gk_json_set(row, members[i], gk_json_copy(gk_json_get(entry, members[i])));
     }
-    enum gk_status status = !ok ? gk_fail(err, GK_NOMEM, "out of memory for a spread")
-                            : place < task->spread_count
-                                ? gk_db_spread_put(core->db, row, place, err)
-                                : GK_OK; /* of a task that has ended meanwhile */
+    enum gk_status status = ok ? gk_db_spread_put(core->db, row, err)
+                               : gk_fail(err, GK_NOMEM, "out of memory for a spread");
     gk_json_free(row);
-    if (status != GK_OK || place == task->spread_count) {
+    if (status != GK_OK) {
         return status;
     }
     struct gk_json *event = gk_json_new_object();

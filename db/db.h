@@ -207,6 +207,7 @@ struct gk_db_lease {
     int64_t token, job, task, worker, device, attempt, epoch, granted_ms;
     int64_t trial;          /* 0: of a final round */
     const char *device_key; /* what a fence calls its device */
+    bool is_spread;         /* of those without a trial: of a config on one more GPU */
 };
 enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease,
                                struct gk_err *err);
@@ -264,10 +265,9 @@ enum gk_status gk_db_template_hash(struct gk_db *db, const char *op, const char 
 #define GK_DB_SPREADS_A_TASK 16
 
 /* A row of `spreads` with the members task job trial problem op arch gpu policy template config
- * config_id device_key worker time_ns? passes regime reason? at_ms; place: below
- * GK_DB_SPREADS_A_TASK, none twice in a task. */
-enum gk_status gk_db_spread_put(struct gk_db *db, const struct gk_json *row, uint32_t place,
-                                struct gk_err *err);
+ * config_id device_key worker time_ns? passes regime reason? at_ms. GK_LIMIT: the task has
+ * GK_DB_SPREADS_A_TASK. */
+enum gk_status gk_db_spread_put(struct gk_db *db, const struct gk_json *row, struct gk_err *err);
 /* Rows of a task: [{device_key time_ns? ...}]. */
 enum gk_status gk_db_spreads_of(struct gk_db *db, int64_t task, struct gk_json **rows_out,
                                 struct gk_err *err);

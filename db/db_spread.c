@@ -1,4 +1,5 @@
 /* The spread of a config over the GPUs of one key. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "db/db_internal.h"
@@ -9,16 +10,21 @@ static const char SPREAD_COLUMNS[] =
     "spread task job trial problem op arch gpu policy template config config_id device_key worker "
     "time_ns passes regime reason at_ms";
 
-enum gk_status gk_db_spread_put(struct gk_db *db, const struct gk_json *row, uint32_t place,
-                                struct gk_err *err)
+enum gk_status gk_db_spread_put(struct gk_db *db, const struct gk_json *row, struct gk_err *err)
 {
-    struct gk_json *numbered = gk_json_copy(row);
-    int64_t task = gk_json_get_int(row, "task", 0);
-    enum gk_status status = GK_OK;
-    GK_ASSERT(place < GK_DB_SPREADS_A_TASK);
-    status = gk_json_set_int(numbered, "spread", task * GK_DB_SPREADS_A_TASK + place)
-                 ? db_insert(db, "spreads", SPREAD_COLUMNS, numbered, NULL, err)
-                 : gk_fail(err, GK_NOMEM, "out of memory for a spread");
+    int64_t task = gk_json_get_int(row, "task", 0), count = 0;
+    enum gk_status status =
+        db_int(db, err, &count, "SELECT count(*) FROM spreads WHERE task=?1", "i", task);
+    if (status == GK_OK && count >= GK_DB_SPREADS_A_TASK) {
+        return gk_fail(err, GK_LIMIT, "task %" PRId64 " was measured on %d devices already", task,
+                       GK_DB_SPREADS_A_TASK);
+    }
+    struct gk_json *numbered = status == GK_OK ? gk_json_copy(row) : NULL;
+    if (status == GK_OK) {
+        status = gk_json_set_int(numbered, "spread", task * GK_DB_SPREADS_A_TASK + count)
+                     ? db_insert(db, "spreads", SPREAD_COLUMNS, numbered, NULL, err)
+                     : gk_fail(err, GK_NOMEM, "out of memory for a spread");
+    }
     gk_json_free(numbered);
     return status;
 }

@@ -359,9 +359,12 @@ enum gk_status gk_db_lease_add(struct gk_db *db, const struct gk_db_lease *lease
         db, err,
         "INSERT INTO leases(token,kind,job,task,trial,worker,device,attempt,epoch,started,"
         "granted_ms,device_key) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,0,?10,?11)",
-        "isiihiiiiis", lease->token, lease->trial ? "trial" : "final", lease->job, lease->task,
-        lease->trial, lease->worker, lease->device, lease->attempt, lease->epoch, lease->granted_ms,
-        lease->device_key);
+        "isiihiiiiis", lease->token,
+        lease->trial       ? "trial"
+        : lease->is_spread ? "spread"
+                           : "final",
+        lease->job, lease->task, lease->trial, lease->worker, lease->device, lease->attempt,
+        lease->epoch, lease->granted_ms, lease->device_key);
 }
 
 enum gk_status gk_db_lease_started(struct gk_db *db, int64_t token, struct gk_err *err)

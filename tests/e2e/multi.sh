@@ -27,6 +27,7 @@ run "$TMP/two" 'mock:sm_80#0' 'mock:sm_80#1'
 "$BIN/gktune" trials 1 --json --state "$TMP/two" >"$TMP/two.trials" || bad "trials"
 field "$TMP/out" '[(p["problem"], p["config"]) for p in j["picks"]]' >"$TMP/two.picks"
 two_s=$(field "$TMP/out" 'j["job"]["rates"]["search_s"]')
+grep -q '^2 problems on 2 devices x 1 kind x 10 trials = at most 20 trials' "$TMP/err" || bad "the budget of two devices: $(head -n 1 "$TMP/err")"
 cmp -s "$TMP/one.picks" "$TMP/two.picks" || bad "two devices pick otherwise: $(cat "$TMP/one.picks" "$TMP/two.picks")"
 asked='sorted((t["problem"], t["seq"], t["config"]) for t in j["trials"])'
 [ "$(field "$TMP/one.trials" "$asked")" = "$(field "$TMP/two.trials" "$asked")" ] || bad "two devices were asked for other trials"

@@ -92,7 +92,7 @@ struct token_log {
     uint32_t worker;
     int64_t trial, task, passes_acked;
     bool is_final, sent, acked, infra, dropped, over; /* over: given back, lost, or answered */
-    bool failed;
+    bool failed, is_spread;
     double time_ns;
     uint64_t granted_ns;
 };

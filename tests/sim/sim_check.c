@@ -196,7 +196,9 @@ static void check_rerun(struct sim *sim, int64_t token, const struct token_log *
 {
     for (int64_t t = token - 1; t > 0; t--) {
         const struct token_log *other = &sim->tokens[t];
-        bool same = other->granted_ns > 0 && other->is_final == log->is_final &&
+        /* One config on several GPUs at once: that is what a spread is. */
+        bool same = other->granted_ns > 0 && other->is_final == log->is_final && !log->is_spread &&
+                    !other->is_spread &&
                     (log->is_final ? other->task == log->task : other->trial == log->trial);
         if (!same) {
             continue;
@@ -236,6 +238,7 @@ void check_grant(struct sim *sim, uint32_t worker, const struct gk_json *lease, 
                            .trial = gk_json_get_int(lease, "trial", 0),
                            .task = gk_json_get_int(lease, "task", 0),
                            .is_final = strcmp(gk_json_get_string(lease, "kind", ""), "final") == 0,
+                           .is_spread = gk_json_count(gk_json_get(lease, "configs")) == 1,
                            .granted_ns = sim->now_ns};
     log->infra = !log->is_final && sim_chance(sim, 10);
     sim->token_max = token > sim->token_max ? token : sim->token_max;

@@ -58,6 +58,7 @@ static struct gk_json *submit_body(struct sim *sim, uint32_t index)
               gk_json_set_int(body, "seed", (int64_t)gk_prng_below(&prng, 3)) &&
               gk_json_set_int(body, "priority", (int64_t)gk_prng_below(&prng, 3)) &&
               gk_json_set_bool(body, "fresh", gk_prng_below(&prng, 2) == 1) &&
+              gk_json_set_bool(body, "spread", sim->seed % 4 == 2) &&
               gk_json_set(body, "bundle", gk_json_copy(sim->bundle)));
     return body;
 }
