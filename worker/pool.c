@@ -252,11 +252,7 @@ static bool in_final(const struct worker *worker, uint32_t device)
     return false;
 }
 
-/* How many may compile. While a final round is timed on a real device its share of the processes
- * is still, with one GPU all of them: sixteen compilers on the memory bus and in the power budget
- * are not what the winner will live with. The others' share goes on: of eight GPUs one is nearly
- * always in a final round, and the rest would wait for compilers. */
-static uint32_t most_processes(const struct worker *worker)
+uint32_t pool_most(const struct worker *worker)
 {
     uint32_t all = 0, quiet = 0;
     for (uint32_t i = 0; i < worker->bench_count; i++) {
@@ -293,7 +289,7 @@ void pool_seat_again(uv_timer_t *timer)
 
 void pool_advance(struct worker *worker)
 {
-    uint32_t most = most_processes(worker), running = 0;
+    uint32_t most = pool_most(worker), running = 0;
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         running += worker->slots[i].task != NULL;
     }

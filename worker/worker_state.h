@@ -249,6 +249,11 @@ enum gk_status pool_need(struct worker *worker, const struct gk_compile_job *job
                          struct compile_task **task_out, struct gk_err *err);
 void pool_release(struct worker *worker, struct compile_task *task);
 void pool_advance(struct worker *worker);
+/* How many processes may compile now. While a final round is timed on a real device its share of
+ * them is still, with one GPU all: sixteen compilers on the memory bus and in the power budget are
+ * not what the winner will live with. The others' share goes on: of eight GPUs one is nearly always
+ * in a final round, and the rest would wait for compilers. */
+uint32_t pool_most(const struct worker *worker);
 /* A seat may be had by now. */
 void pool_seat_again(uv_timer_t *timer);
 void pool_stop(struct worker *worker);
