@@ -1,4 +1,5 @@
 """Part multi of scripts/gpu-figures: what two and more GPUs of one host do together. See run()."""
+import itertools
 import json
 import os
 import selectors
@@ -59,15 +60,19 @@ class Multi:
         # that of the start.
         shapes, problems = self.shapes("speed", LIKE_4096, dtype="bf16")
         budget = 2 * self.call.options.multi_budget
-        for count in counts:
-            if self.call.had("multi_speed", devices=count):
+        for count, which in itertools.product(counts, ("cold", "warm")):
+            if self.call.had("multi_speed", devices=count, which=which):
                 continue
-            state = self.state("speed-%d" % count)
+            cold = os.path.join(self.base, "speed-%d" % count)
+            state = self.state("speed-%d" % count + ("-warm" if which == "warm" else ""))
+            if which == "warm": # a fresh store over the cold run's cache: what the GPUs do when compilers keep nobody waiting
+                shutil.copytree(os.path.join(cold, "spool", "code"), os.path.join(state, "spool", "code"))
+                os.chmod(state, 0o700)
             result = self.tune(self.devices[:count], shapes, state, budget)
             job = result["job"]["job"]
             shown = self.call.ask("show", str(job), "--state", state)
             rates = shown.get("rates") or shown["job"].get("rates") or {}
-            self.call.emit("multi_speed", devices=count, cores=os.cpu_count(), problems=problems, rates=rates,
+            self.call.emit("multi_speed", devices=count, which=which, cores=os.cpu_count(), problems=problems, rates=rates,
                            budget=budget, verified_per_s=rates.get("verified_per_s"),
                            gpu_busy=rates.get("gpu_busy"), wall_s=result["wall_s"], names=self.devices[:count])
 
@@ -203,15 +208,16 @@ def sections(lines, of_kind, table, heading, us, number, percent):
     """For scripts/results-table."""
     out = heading("Several GPUs of one host", lines, "multi")
     speed = of_kind(lines, "multi_speed")
-    first = next((line for line in speed if line["devices"] == 1), None)
-    base = first and first["verified_per_s"]
+    base = {line.get("which", "cold"): line["verified_per_s"] for line in speed if line["devices"] == 1}
     if speed:
-        out += ["Cold caches, %d bf16 problems like 4096^3, %d trials each; compilers have the cores of the host that executors leave: "
-                "%d less one a GPU." % (speed[-1]["problems"], speed[-1]["budget"], speed[-1]["cores"]), ""]
-        out += table(["GPUs", "verified configs/s", "of one GPU's", "GPU busy", "compiled", "search s", "final rounds alone s", "wall s",
-                      "call"], [
-            [line["devices"], number(line["verified_per_s"]),
-             number(line["verified_per_s"] / base, "%.2f") if base and line["verified_per_s"] else "-", percent(line["gpu_busy"]),
+        out += ["%d bf16 problems like 4096^3, %d trials each. Cold: the cubin cache is empty, and compilers have the cores of the host that "
+                "executors leave, %d less one a GPU. Warm: a fresh store over the cold run's cache." % (
+                    speed[-1]["problems"], speed[-1]["budget"], speed[-1]["cores"]), ""]
+        out += table(["GPUs", "cache", "verified configs/s", "of one GPU's", "GPU busy", "compiled", "search s", "final rounds alone s",
+                      "wall s", "call"], [
+            [line["devices"], line.get("which", "cold"), number(line["verified_per_s"]),
+             number(line["verified_per_s"] / base[line.get("which", "cold")], "%.2f")
+             if base.get(line.get("which", "cold")) and line["verified_per_s"] else "-", percent(line["gpu_busy"]),
              line["rates"].get("cold", NOT), number(line["rates"].get("search_s")), number(line["rates"].get("final_s")),
              number(line["wall_s"]), line["call"]] for line in speed])
     for line in of_kind(lines, "multi_kill")[-1:]:
