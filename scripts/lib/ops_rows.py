@@ -15,8 +15,10 @@ UNEQUAL = [4096 + (2 * i - 31) * 3840 // 31 for i in range(32)]
 UNEQUAL[-1] += 32 * 4096 - sum(UNEQUAL)
 
 
-def row(op, name, shape, bytes_, flops=0.0, peer=None, **goals):
-    return {"op": op, "name": name, "shape": shape, "bytes": float(bytes_), "flops": float(flops), "peer": peer, "goals": goals}
+def row(op, name, shape, bytes_, flops=0.0, peer=None, note="", **goals):
+    """`note`: what a reader of the figure must know."""
+    return {"op": op, "name": name, "shape": shape, "bytes": float(bytes_), "flops": float(flops), "peer": peer, "note": note,
+            "goals": goals}
 
 
 def decode_shape(batch, q_heads, kv_heads, kv_len, **more):
@@ -87,13 +89,16 @@ def rows_ops():
     rows = []
     for m, n in ((256, 4096), (4096, 4096), (8192, 8192)):
         element = 2.0 * m * n
-        small = {"of_peer": ("compile", 1.0)} if m == 256 else {}
+        small = {"of_peer": ("compile", 1.0),
+                 "note": "torch's program lets its outputs go after each launch, so that the next one writes the same memory, which stays in "
+                         "L2; ours rotate with the inputs"} if m == 256 else {}
         big = m == 8192
         rows.append(row("rmsnorm_residual", "%d x %d" % (m, n), {"rows": m, "cols": n}, 4 * element,
                         peer={"op": "rmsnorm_residual", "M": m, "N": n}, **({"tb_per_s": 4.1} if big else small)))
-        # The peer writes one tensor (3 of m x n move), ours also the new residual (4): each is counted by what it moves.
         rows.append(row("layernorm_dropout_residual", "%d x %d" % (m, n), {"rows": m, "cols": n}, 4 * element,
-                        peer={"op": "layernorm_dropout_residual", "M": m, "N": n}, **({"tb_per_s": 3.9} if big else small)))
+                        peer={"op": "layernorm_dropout_residual", "M": m, "N": n},
+                        **({"tb_per_s": 3.9, "note": "the peer writes one tensor (it moves 3 of rows x cols), ours the new residual too (4): "
+                                                     "each rate is of what its own function moves"} if big else small)))
     for m, n in ((256, 14336), (4096, 14336), (8192, 28672)):
         rows.append(row("silu_mul", "%d x %d" % (m, n), {"rows": m, "cols": n}, 6.0 * m * n, peer={"op": "silu_mul", "M": m, "N": n},
                         **({"tb_per_s": 4.3} if m == 8192 else {})))
