@@ -273,6 +273,7 @@ void gk_core_destroy(struct gk_core *core)
     gk_told_fini(&core->told);
     gk_buf_fini(&core->event_text);
     free(core->sessions);
+    free(core->shares); /* empty: each went with its last job */
     free(core->jobs);
     care_free(core);
     free(core->fences);

@@ -7,7 +7,8 @@
  * waiting every job is served, and nothing counts beyond any number. Each lease spends a minute of
  * what was waited for; so a job that got to the top does not push the others aside, but gets its
  * lease a minute for as long as it has to wait beside them. Jobs of one priority keep their order
- * of age, the younger with a lease a minute.
+ * of age, the younger with a lease a minute. All of this is among the jobs of one share: core_share.c
+ * says whose turn it is among several.
  *
  * A job waits while it could use a lease and gets none: not while it is paused, while its devices
  * have never been seen, or while all it has is out. The monotonic clock counts, looked at once a
@@ -15,10 +16,8 @@
  */
 #include "daemon/core_internal.h"
 
-#define AGE_POINT_NS   (60 * SECOND_NS)
-#define AGE_POINTS_MAX 201 /* PRIORITY_MAX - PRIORITY_MIN + 1 */
-#define LOOK_NS        SECOND_NS
-#define LOOK_MAX_NS    (2 * SECOND_NS) /* time in which this process did not run is no waiting */
+#define LOOK_NS     SECOND_NS
+#define LOOK_MAX_NS (2 * SECOND_NS) /* time in which this process did not run is no waiting */
 
 static bool before(const struct job *a, const struct job *b)
 {
@@ -70,8 +69,10 @@ void ages_step(struct gk_core *core)
         job->ready_ns = !waits ? 0 : job->ready_ns ? job->ready_ns : core->now_ns;
         job->waited_ns += waits && !job->served ? passed_ns : 0;
         job->served = false;
+        job->share->waits |= waits;
         age(job);
     }
+    shares_age(core, passed_ns);
     jobs_sort(core);
 }
 
@@ -79,6 +80,7 @@ void age_served(struct gk_core *core, struct job *job)
 {
     int64_t was = job->effective;
     job->served = true;
+    share_served(core, job->share);
     job->ready_ns = job->ready_ns ? core->now_ns : 0;
     job->waited_ns -= job->waited_ns < AGE_POINT_NS ? job->waited_ns : AGE_POINT_NS;
     age(job);

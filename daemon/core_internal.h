@@ -2,7 +2,7 @@
  * Inside of the daemon's core. core.c queue and dispatch; core_notice.c what the log and metrics
  * are told; core_full.c a full disk; core_job.c states, tasks, binding, ends; core_session.c
  * workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells; core_age.c
- * priorities; core_fence.c devices without leases; core_care.c work beside serving; core_final.c
+ * priorities; core_share.c turns of those who submit; core_fence.c devices without leases; core_care.c work beside serving; core_final.c
  * final rounds; core_spread.c one config on all GPUs of a key; core_pick.c picks; core_rates.c
  * counts and times of a job; core_load.c restart; core_submit.c, core_suite.c and requests*.c the
  * verbs of clients.
@@ -169,8 +169,20 @@ struct task {
     uint64_t spread_until_ns;
 };
 
+/* See core_share.c. */
+struct share {
+    char key[GK_KEY_NAME_MAX]; /* "": the local socket */
+    int64_t priority;
+    uint32_t jobs, leases, open_tasks;
+    uint64_t waited_ns; /* spent by leases */
+    bool waits, served; /* since the last look */
+    uint64_t pass;      /* in which it had its turn */
+    uint64_t turn;      /* number of its last lease, of all that were given */
+};
+
 struct job {
     int64_t id;
+    struct share *share; /* that it counts to */
     enum job_state state;
     bool private_ok, finishing, spread;
     int64_t budget_trials; /* 0: seconds */
@@ -302,6 +314,9 @@ struct gk_core {
     uint64_t backlog_ns;   /* since when messages wait unread; 0: none do */
     struct care *care;     /* what goes on beside serving: core_care.c */
     uint32_t spread_tasks; /* in TASK_SPREAD */
+    struct share **shares;
+    uint32_t share_count;
+    uint64_t share_pass, share_turns;
     uint32_t open_tasks;
     uint64_t open_bytes; /* of their spaces */
     uint64_t tick;
@@ -439,6 +454,22 @@ bool lease_result_text(struct gk_core *core, struct session *session,
                        const struct gk_message *message, const char *body, size_t size,
                        enum gk_status *status_out, struct gk_err *err);
 struct gk_json *ack_body(int64_t token, int64_t pass, const char *status);
+
+/* ---- core_share.c ---- */
+#define AGE_POINT_NS   (60 * SECOND_NS)
+#define AGE_POINTS_MAX 201  /* PRIORITY_MAX - PRIORITY_MIN + 1 */
+#define KEY_JOBS_MAX   1000 /* open ones of a key that is not an administrator's */
+/* The job begins, or ends, to count to the share of this key and its priority. */
+enum gk_status share_join(struct gk_core *core, struct job *job, const char *key,
+                          struct gk_err *err);
+void share_leave(struct gk_core *core, struct job *job);
+uint32_t share_jobs(const struct gk_core *core, const char *key); /* open ones of the key */
+/* The share whose turn it is, of those that had none in this pass; NULL: all had. */
+struct share *share_next(struct gk_core *core, uint64_t pass);
+void shares_age(struct gk_core *core, uint64_t passed_ns); /* once a second, by ages_step() */
+void share_served(struct gk_core *core, struct share *share);
+/* Of the share's key no search is open. */
+bool share_has_none_open(const struct gk_core *core, const struct share *share);
 
 /* ---- core_age.c ---- */
 /* Waiting jobs rise; keeps core->jobs in order. Once a second. */

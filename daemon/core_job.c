@@ -195,6 +195,7 @@ void job_free(struct gk_core *core, struct job *job)
         gk_json_free(task->round);
         free(task->spread_keys);
     }
+    share_leave(core, job);
     free(job->tasks);
     free(job->strategy);
     free(job->policy);

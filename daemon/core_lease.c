@@ -34,6 +34,7 @@ struct lease *lease_add(struct gk_core *core, const struct lease *lease, struct 
         return NULL;
     }
     lease->task->leases++;
+    lease->job->share->leases++;
     return &core->leases[core->lease_count++];
 }
 
@@ -46,6 +47,7 @@ void lease_remove(struct gk_core *core, struct lease *lease)
             session->devices[lease->device].in_final && !lease->is_final;
     }
     lease->task->leases--;
+    lease->job->share->leases--;
     (void)gk_table_remove(&core->lease_places, (uint64_t)lease->token);
     *lease = core->leases[--core->lease_count];
     if (lease != &core->leases[core->lease_count]) {
@@ -403,7 +405,8 @@ static bool may_open(const struct gk_core *core, struct job *job, const struct t
 {
     uint32_t searches = 0;
     bool has_room = core->open_tasks < OPEN_TASKS_LEAST ||
-                    (core->open_tasks < OPEN_TASKS_MOST && core->open_bytes < OPEN_BYTES_MAX);
+                    (core->open_tasks < OPEN_TASKS_MOST && core->open_bytes < OPEN_BYTES_MAX) ||
+                    (core->open_bytes < OPEN_BYTES_MAX && share_has_none_open(core, job->share));
     if (!has_room || (job->full_tick == core->tick && strcmp(job->full_arch, task->arch) == 0 &&
                       strcmp(job->full_gpu, task->gpu) == 0)) {
         return false;
@@ -441,35 +444,55 @@ static void note_starved(struct gk_core *core, const struct session *session, ui
     (void)snprintf(core->starved.nvrtc, sizeof core->starved.nvrtc, "%s", session->nvrtc);
 }
 
-/* The next trial of the tasks that this device serves: jobs by priority, tasks of a job in turn. */
+/* Of one job, its tasks in turn. */
+static enum gk_status next_of_job(struct gk_core *core, struct session *session, uint32_t device,
+                                  struct job *job, struct task **task_out, struct trial **trial_out,
+                                  struct gk_err *err)
+{
+    for (uint32_t n = 0; job_runs(core, job) && n < job->task_count; n++) {
+        struct task *task = &job->tasks[(job->cursor + n) % job->task_count];
+        if (task->state != TASK_SEARCHING || !device_fits(session, device, task) ||
+            (!task->search && !may_open(core, job, task))) {
+            continue;
+        }
+        if (!task->search) {
+            enum gk_status status = task_step(core, task, err);
+            if (status != GK_OK) {
+                return status;
+            }
+        }
+        struct trial *trial = task->search ? task_proposed(task) : NULL;
+        if (trial) {
+            job->cursor = (uint32_t)(task - job->tasks + 1) % job->task_count;
+            *task_out = task;
+            *trial_out = trial;
+            return GK_OK;
+        }
+    }
+    return GK_OK;
+}
+
+/* The next trial of the tasks that this device serves: shares in turn, in each its jobs by priority
+ * and age. */
 static enum gk_status next_trial(struct gk_core *core, struct session *session, uint32_t device,
                                  struct task **task_out, struct trial **trial_out,
                                  struct gk_err *err)
 {
+    struct share *share;
+    enum gk_status status = GK_OK;
+    uint64_t pass = ++core->share_pass;
     *trial_out = NULL;
     if (is_starved(core, session, device)) {
         return GK_OK;
     }
-    for (uint32_t j = 0; j < core->job_count; j++) {
-        struct job *job = core->jobs[j];
-        for (uint32_t n = 0; job_runs(core, job) && n < job->task_count; n++) {
-            struct task *task = &job->tasks[(job->cursor + n) % job->task_count];
-            if (task->state != TASK_SEARCHING || !device_fits(session, device, task) ||
-                (!task->search && !may_open(core, job, task))) {
+    while ((share = share_next(core, pass))) {
+        for (uint32_t j = 0; j < core->job_count; j++) {
+            if (core->jobs[j]->share != share) {
                 continue;
             }
-            if (!task->search) {
-                enum gk_status status = task_step(core, task, err);
-                if (status != GK_OK) {
-                    return status;
-                }
-            }
-            struct trial *trial = task->search ? task_proposed(task) : NULL;
-            if (trial) {
-                job->cursor = (uint32_t)(task - job->tasks + 1) % job->task_count;
-                *task_out = task;
-                *trial_out = trial;
-                return GK_OK;
+            status = next_of_job(core, session, device, core->jobs[j], task_out, trial_out, err);
+            if (status != GK_OK || *trial_out) {
+                return status;
             }
         }
     }

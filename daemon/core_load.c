@@ -95,6 +95,9 @@ enum gk_status job_load(struct gk_core *core, const struct gk_json *row, struct 
     }
     enum gk_status status = gk_db_bundle_get(core->db, job->bundle, &bundle, err);
     if (status == GK_OK) {
+        status = share_join(core, job, gk_json_get_string(row, "key", ""), err);
+    }
+    if (status == GK_OK) {
         job->files = gk_json_copy(gk_json_get(bundle, "files"));
         status = gk_db_tasks_of(core->db, job->id, &tasks, err);
     }

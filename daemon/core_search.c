@@ -84,6 +84,7 @@ void task_close(struct gk_core *core, struct task *task)
         search_free(core, task->search);
         task->search = NULL;
         core->open_tasks--;
+        task->job->share->open_tasks--;
     }
 }
 
@@ -636,6 +637,7 @@ enum gk_status task_open(struct gk_core *core, struct task *task, struct gk_err 
     }
     task->search = search;
     core->open_tasks++;
+    task->job->share->open_tasks++;
     core->open_bytes += gk_space_bytes(search->space);
     return GK_OK;
 }

@@ -683,7 +683,21 @@ enum gk_status submit_again(struct gk_core *core, struct submit *s, struct gk_js
     return GK_OK;
 }
 
-enum gk_status submit_room(const struct gk_core *core, struct gk_err *err)
+/* A key that submits without end would fill memory and listings for all. */
+static enum gk_status check_quota(const struct gk_core *core, const struct gk_peer *peer,
+                                  struct gk_err *err)
+{
+    uint32_t jobs = share_jobs(core, peer->key);
+    return jobs < KEY_JOBS_MAX || !peer->key[0] || (peer->roles & GK_ROLE_ADMIN)
+               ? GK_OK
+               : gk_fail(err, GK_LIMIT,
+                         "key '%s' has %u open jobs, and %d are the most: wait until some have "
+                         "ended, or cancel them",
+                         peer->key, jobs, KEY_JOBS_MAX);
+}
+
+enum gk_status submit_room(const struct gk_core *core, const struct gk_peer *peer,
+                           struct gk_err *err)
 {
     if (core->drain_ms != 0) {
         return gk_fail(
@@ -692,7 +706,7 @@ enum gk_status submit_room(const struct gk_core *core, struct gk_err *err)
             core->drain_reason[0] ? ": " : "", core->drain_reason);
     }
     return core->disk == GK_CORE_DISK_OK
-               ? GK_OK
+               ? check_quota(core, peer, err)
                : gk_fail(err, GK_LIMIT,
                          "the disk of the state folder has %" PRIu64 " KiB free, %" PRIu64
                          " KiB are needed for new work: free some space",
@@ -747,7 +761,7 @@ enum gk_status request_submit(struct gk_core *core, const struct gk_peer *peer,
         gk_json_free(row);
         return status;
     }
-    status = submit_room(core, err);
+    status = submit_room(core, peer, err);
     if (status == GK_OK) {
         status = submit_read(core, &s, err);
     }

@@ -48,8 +48,9 @@ enum gk_status submit_again(struct gk_core *core, struct submit *s, struct gk_js
 /* Fills a reply from the job's row. */
 enum gk_status submit_answer(struct gk_json *reply, const struct gk_json *row, bool continued,
                              struct gk_err *err);
-/* Whether there is room for new work. */
-enum gk_status submit_room(const struct gk_core *core, struct gk_err *err);
+/* Whether there is room for new work: on the disk, and for one more job of the key. */
+enum gk_status submit_room(const struct gk_core *core, const struct gk_peer *peer,
+                           struct gk_err *err);
 
 /* ---- core_suite.c ---- */
 /* True in *same_out if the pick of this key stands on the templates of s, and on the compiler,

@@ -230,7 +230,7 @@ enum gk_status request_submit_suite(struct gk_core *core, const struct gk_peer *
                        other->id);
     }
     if (status == GK_OK) {
-        status = submit_room(core, err);
+        status = submit_room(core, peer, err);
     }
     suite.submits = calloc(suite.count ? suite.count : 1, sizeof *suite.submits);
     suite.rows = calloc(suite.count ? suite.count : 1, sizeof(struct gk_json *));
