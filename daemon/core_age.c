@@ -7,8 +7,8 @@
  * waiting every job is served, and nothing counts beyond any number. Each lease spends a minute of
  * what was waited for; so a job that got to the top does not push the others aside, but gets its
  * lease a minute for as long as it has to wait beside them. Jobs of one priority keep their order
- * of age, the younger with a lease a minute. All of this is among the jobs of one share: core_share.c
- * says whose turn it is among several.
+ * of age, the younger with a lease a minute. All of this is among the jobs of one share:
+ * core_share.c says whose turn it is among several.
  *
  * A job waits while it could use a lease and gets none: not while it is paused, while its devices
  * have never been seen, or while all it has is out. The monotonic clock counts, looked at once a

@@ -2,10 +2,10 @@
  * Inside of the daemon's core. core.c queue and dispatch; core_notice.c what the log and metrics
  * are told; core_full.c a full disk; core_job.c states, tasks, binding, ends; core_session.c
  * workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells; core_age.c
- * priorities; core_share.c turns of those who submit; core_fence.c devices without leases; core_care.c work beside serving; core_final.c
- * final rounds; core_spread.c one config on all GPUs of a key; core_pick.c picks; core_rates.c
- * counts and times of a job; core_load.c restart; core_submit.c, core_suite.c and requests*.c the
- * verbs of clients.
+ * priorities; core_share.c turns of those who submit; core_fence.c devices without leases;
+ * core_care.c work beside serving; core_final.c final rounds; core_spread.c one config on all GPUs
+ * of a key; core_pick.c picks; core_rates.c counts and times of a job; core_load.c restart;
+ * core_submit.c, core_suite.c and requests*.c the verbs of clients.
  */
 #ifndef GK_DAEMON_CORE_INTERNAL_H
 #define GK_DAEMON_CORE_INTERNAL_H
