@@ -297,7 +297,8 @@ static struct gk_json *lease_common(const struct fake_daemon *daemon, int64_t to
 {
     struct gk_json *lease = gk_json_new_object();
     assert_true(gk_json_set_int(lease, "token", token) && gk_json_set_int(lease, "attempt", 1) &&
-                gk_json_set_string(lease, "kind", kind) && gk_json_set_int(lease, "device", 0) &&
+                gk_json_set_string(lease, "kind", kind) &&
+                gk_json_set_int(lease, "device", daemon->device) &&
                 gk_json_set_int(lease, "job", 1) && gk_json_set_int(lease, "task", 1) &&
                 gk_json_set_string(lease, "op", "add") &&
                 gk_json_set_string(lease, "problem", problem) &&

@@ -22,6 +22,7 @@ struct fake_daemon {
     struct gk_json *bundle;        /* {"files": [...]} */
     char *extra_path, *extra_text; /* one more file of the bundle */
     int64_t credit;
+    int64_t device;       /* of the leases that are given from now on */
     bool mute;            /* do not answer PING, acknowledge nothing by itself */
     struct gk_json *held; /* of the last HELLO */
 };

@@ -150,14 +150,15 @@ static void nothing(void *context)
     (void)context;
 }
 
-/* `--connect ENDPOINT --spool DIR`: a worker in which nobody can be killed. */
-static int run_worker(char **argv)
+/* `--connect ENDPOINT --spool DIR [two]`: a worker in which nobody can be killed, with one device
+ * or two. */
+static int run_worker(int argc, char **argv)
 {
     struct gk_err err = {0};
     const struct gk_worker_options options = {.endpoint = argv[2],
                                               .spool = argv[4],
-                                              .devices = {"mock:sm_80"},
-                                              .device_count = 1,
+                                              .devices = {"mock:sm_80", "mock:sm_90a"},
+                                              .device_count = argc == 6 ? 2 : 1,
                                               .compile_processes = 1,
                                               .program = GK_BIN_DIR "/gktune-worker",
                                               .build = "test",
@@ -202,6 +203,51 @@ static void its_device_is_fenced(void **state)
     fake_daemon_close(&daemon);
 }
 
+/* A worker with another device fences the one, and serves the other as if nothing had been. */
+static void its_other_device_goes_on(void **state)
+{
+    static const char *const args[] = {"two", NULL};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    char self[256];
+    (void)state;
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(size > 0);
+    self[size] = '\0';
+    fake_daemon_open(&daemon, GK_SOURCE_DIR "/tests/data/worker", "add/mock.json", script);
+    daemon.program = self;
+    fake_daemon_start_worker(&daemon, args);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_lease(&daemon, 1, "add{\"n\":1000}", "add_some{\"BLOCK\":32,\"BUG\":\"endless\"}",
+                      1);
+    daemon.device = 1;
+    bool fenced = false;
+    int64_t told = 0;
+    for (int64_t token = 2; !fenced || told < 3;
+         token++) { /* before, while and after it is fenced */
+        fake_daemon_lease(&daemon, token, "add{\"n\":1000}",
+                          "add_some{\"BLOCK\":32,\"BUG\":\"none\"}", 30);
+        for (bool over = false; !over;) {
+            fake_daemon_next(&daemon, &message);
+            const struct gk_json *record = gk_json_get(message.body, "record");
+            if (message.type == GK_MSG_DEVICE_EVENT) {
+                assert_int_equal(gk_json_get_int(message.body, "device", -1), 0);
+                assert_string_equal(gk_json_get_string(message.body, "state", "?"), "fenced");
+                fenced = true;
+            } else if (message.type == GK_MSG_RESULT) {
+                over = message.token == (uint64_t)token;
+                assert_string_equal(gk_json_get_string(record, "failure", "?"),
+                                    over ? "none" : "timeout");
+                told += over && fenced;
+                fake_daemon_ack(&daemon, (int64_t)message.token, 0, false);
+            }
+            gk_message_fini(&message);
+        }
+    }
+    fake_daemon_close(&daemon);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -209,9 +255,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(nobody_waits_for_who_cannot_be_killed),
         cmocka_unit_test(nor_when_it_is_abandoned),
         cmocka_unit_test(its_device_is_fenced),
+        cmocka_unit_test(its_other_device_goes_on),
     };
-    if (argc == 5 && strcmp(argv[1], "--connect") == 0) {
-        return run_worker(argv);
+    if ((argc == 5 || argc == 6) && strcmp(argv[1], "--connect") == 0) {
+        return run_worker(argc, argv);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
