@@ -243,6 +243,8 @@ struct session {
         char key[DEVICE_KEY_SIZE];
         uint32_t leases;
         bool in_final;
+        int64_t last_job; /* whose trial it was given last, and which of its tasks */
+        uint32_t last_task;
     } * devices; /* device_count of them, made with the session: most workers have one */
 };
 

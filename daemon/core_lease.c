@@ -445,10 +445,33 @@ static void note_starved(struct gk_core *core, const struct session *session, ui
 }
 
 /* Of one job, its tasks in turn. */
+/* The task whose trial the device was given last, if it has another one: a device lays a problem's
+ * inputs and references out before its first trial, which of two devices each would do for every
+ * problem of the job. A device that is alone takes tasks in turn. NULL: there is none. */
+static struct trial *one_more(const struct gk_core *core, const struct session *session,
+                              uint32_t device, struct job *job, struct task **task_out)
+{
+    uint32_t at = session->devices[device].last_task;
+    bool alone = core->session_count == 1 && session->device_count == 1;
+    if (alone || session->devices[device].last_job != job->id || at >= job->task_count ||
+        !job_runs(core, job)) {
+        return NULL;
+    }
+    *task_out = &job->tasks[at];
+    return (*task_out)->state == TASK_SEARCHING && (*task_out)->search &&
+                   device_fits(session, device, *task_out)
+               ? task_proposed(*task_out)
+               : NULL;
+}
+
 static enum gk_status next_of_job(struct gk_core *core, struct session *session, uint32_t device,
                                   struct job *job, struct task **task_out, struct trial **trial_out,
                                   struct gk_err *err)
 {
+    *trial_out = one_more(core, session, device, job, task_out);
+    if (*trial_out) {
+        return GK_OK;
+    }
     for (uint32_t n = 0; job_runs(core, job) && n < job->task_count; n++) {
         struct task *task = &job->tasks[(job->cursor + n) % job->task_count];
         if (task->state != TASK_SEARCHING || !device_fits(session, device, task) ||
@@ -464,6 +487,8 @@ static enum gk_status next_of_job(struct gk_core *core, struct session *session,
         struct trial *trial = task->search ? task_proposed(task) : NULL;
         if (trial) {
             job->cursor = (uint32_t)(task - job->tasks + 1) % job->task_count;
+            session->devices[device].last_job = job->id;
+            session->devices[device].last_task = (uint32_t)(task - job->tasks);
             *task_out = task;
             *trial_out = trial;
             return GK_OK;

@@ -233,6 +233,49 @@ static void few_leases_are_shared_out(void **state)
     rig_close(&rig);
 }
 
+static uint32_t of_task(const struct rig_worker *worker, int64_t task)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < worker->lease_count; i++) {
+        count += gk_json_get_int(worker->leases[i], "task", 0) == task;
+    }
+    return count;
+}
+
+/* Two problems, two GPUs: each lays out one of them. Where its own has nothing, it helps. */
+static void gpus_keep_to_their_problems(void **state)
+{
+    static const double skews[] = {1.0, 1.0};
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, skews, 2);
+    int64_t job = rig_submit(&rig, "a", "sm_90a", 40, TWO);
+    struct rig_worker *a = &rig.workers[0], *b = &rig.workers[1];
+    assert_int_equal(a->lease_count, 4); /* of 32 that there are */
+    assert_int_equal(b->lease_count, 4);
+    int64_t own = gk_json_get_int(a->leases[0], "task", 0),
+            other = gk_json_get_int(b->leases[0], "task", 0);
+    assert_int_not_equal(own, other);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(of_task(a, own), a->lease_count);
+        assert_int_equal(of_task(b, other), b->lease_count);
+        (void)rig_answer(&rig, a, 0);
+        (void)rig_answer(&rig, b, 0);
+        rig_ready(&rig, a, 1);
+        rig_ready(&rig, b, 1);
+    }
+    rig_ready(&rig, b, 0);
+    while (of_task(a, other) == 0) { /* its own waits for its batch, or has ended */
+        assert_true(a->lease_count > 0);
+        (void)rig_answer(&rig, a, 0);
+        rig_ready(&rig, a, 40);
+    }
+    while (rig_work(&rig, 5000) > 0) {
+    }
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    rig_close(&rig);
+}
+
 /* One GPU has no spread, and nothing waits for a second. */
 static void one_gpu_has_none(void **state)
 {
@@ -356,10 +399,11 @@ static void it_ends_when_asked_or_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_winner_goes_round),     cmocka_unit_test(the_floor_has_an_end),
-        cmocka_unit_test(few_leases_are_shared_out), cmocka_unit_test(rounds_stay_on_one_gpu),
-        cmocka_unit_test(one_gpu_has_none),          cmocka_unit_test(a_lost_gpu_holds_nobody_up),
-        cmocka_unit_test(it_outlives_a_restart),     cmocka_unit_test(it_ends_when_asked_or_late),
+        cmocka_unit_test(the_winner_goes_round),      cmocka_unit_test(the_floor_has_an_end),
+        cmocka_unit_test(few_leases_are_shared_out),  cmocka_unit_test(gpus_keep_to_their_problems),
+        cmocka_unit_test(rounds_stay_on_one_gpu),     cmocka_unit_test(one_gpu_has_none),
+        cmocka_unit_test(a_lost_gpu_holds_nobody_up), cmocka_unit_test(it_outlives_a_restart),
+        cmocka_unit_test(it_ends_when_asked_or_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
