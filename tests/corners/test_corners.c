@@ -3,10 +3,12 @@
  *
  * A legal config must compile: each static assert of a template has a twin among its constraints.
  * For every value of every parameter one config that has it is compiled (the first legal one, and a
- * seeded choice of further ones), and every default that op.json names, which may not spill. Spills
- * of others are printed: the tuner rejects them by the template's after-compile constraint. Those
- * of gemm_wgmma fail, since its constraints count registers, and so do ptxas's warnings that it
- * ignored setmaxnreg (C7508) or made wgmma wait for each product (C7510, C7511), in any template.
+ * seeded choice of further ones), and every default that op.json names, which may not spill. Code
+ * that several configs share is compiled once; after 80 modules of a problem no further choice
+ * begins. Spills of others are printed: the tuner rejects them by the template's after-compile
+ * constraint. Those of gemm_wgmma fail, since its constraints count registers, and so do ptxas's
+ * warnings that it ignored setmaxnreg (C7508) or made wgmma wait for each product (C7510, C7511),
+ * in any template.
  *
  * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one
  * and more problems; a second argument takes those of the latter that have it in their text.
@@ -21,12 +23,15 @@
 #include <cmocka.h>
 
 #include "core/prng.h"
-#include "kernels/catalog.h"
+#include "kernels/render.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "search/space.h"
 
 #define OPTIONS_MAX 100
 #define CHOSEN_MAX  4096
+#define MODULES_MAX 8192
+/* Of a problem, behind the first round of values: a minute or two on one core. */
+#define PROBLEM_MODULES 80u
 
 /* One problem for each way an op's sources fork: layouts, alignments, types, epilogues. */
 static const char *const PROBLEMS[] = {
@@ -114,65 +119,98 @@ static bool warns(const char *log)
     return strstr(log, "C7508") || strstr(log, "C7510") || strstr(log, "C7511");
 }
 
-/* Compiles every launch of the config; false if one does not compile, or not as it is meant to,
- * with the log printed. */
+/* What was compiled before: configs that differ in numbers alone (splits, turns) share their code.
+ */
+static struct {
+    struct gk_hash key;
+    bool spills;
+} modules[MODULES_MAX];
+static uint32_t module_count;
+
+/* Compiles one launch of a plan; false if it does not compile, or not as it is meant to, with the
+ * log printed. */
+static bool compile_launch(const struct gk_catalog *catalog, const struct gk_plan_launch *launch,
+                           const char *target, bool *spills_out)
+{
+    struct gk_err err;
+    char *text = NULL, *log = NULL;
+    size_t size = 0;
+    char storage[OPTIONS_MAX][160], folder[600];
+    const char *options[OPTIONS_MAX + 5];
+    uint32_t used = 0;
+    const char *source = launch->def->source, *slash = strrchr(source, '/');
+    if (gk_catalog_file(catalog, source, &text, &size, &err) != GK_OK) {
+        fail_msg("%s", err.text);
+    }
+    options[used++] = "-std=c++17";
+    options[used++] = "--ptxas-options=-v";
+    options[used++] = "-I" GK_SOURCE_DIR "/kernels/include";
+    /* What stands beside the source, as `#include "x"` finds it. */
+    (void)snprintf(folder, sizeof folder, "-I" GK_SOURCE_DIR "/kernels/%.*s",
+                   slash ? (int)(slash - source) : 0, source); /* paths are bounded */
+    options[used++] = folder;
+    for (uint32_t j = 0; j < launch->define_count && used < OPTIONS_MAX; j++) {
+        (void)snprintf(storage[j], sizeof storage[j], "-D%s",
+                       launch->defines[j]); /* names are bounded */
+        options[used++] = storage[j];
+    }
+    options[used] = NULL;
+    char *ptx = nvrtc_for_tests_compile(text, source, target, options, &log);
+    bool good = ptx != NULL && !(log && warns(log));
+    if (!good) {
+        print_message("%s for %s does not compile: %s\n", source, target, log ? log : "no log");
+    }
+    *spills_out = log && spills(log);
+    free(ptx);
+    free(log);
+    free(text);
+    return good;
+}
+
+/* Compiles the launches of the config that the problem has. */
 static bool compile_config(const struct gk_catalog *catalog, const struct gk_op *op,
                            const struct gk_problem *problem, const struct gk_config *config,
-                           const char *target, bool *spilled_out)
+                           const struct gk_device_props *props, const char *target,
+                           bool *spilled_out)
 {
     const struct gk_template *template_ = NULL;
+    struct gk_plan plan = {0};
+    struct gk_err err;
+    bool good = true;
     for (uint32_t i = 0; i < op->template_count; i++) {
         if (strcmp(op->templates[i].name, config->template_name) == 0) {
             template_ = &op->templates[i];
         }
     }
     assert_non_null(template_);
-    bool good = true;
-    for (uint32_t i = 0; good && i < template_->launch_count; i++) {
-        struct gk_err err;
-        char **defines = NULL, *text = NULL, *log = NULL;
-        uint32_t count = 0;
-        size_t size = 0;
-        if (gk_catalog_defines(op, template_, i, problem, config, target, &defines, &count, &err) !=
-                GK_OK ||
-            gk_catalog_file(catalog, template_->launches[i].source, &text, &size, &err) != GK_OK) {
-            fail_msg("%s", err.text);
-        }
-        char storage[OPTIONS_MAX][160], folder[600];
-        const char *options[OPTIONS_MAX + 5];
-        uint32_t used = 0;
-        options[used++] = "-std=c++17";
-        options[used++] = "--ptxas-options=-v";
-        options[used++] = "-I" GK_SOURCE_DIR "/kernels/include";
-        /* What stands beside the source, as `#include "x"` finds it. */
-        const char *source = template_->launches[i].source, *slash = strrchr(source, '/');
-        (void)snprintf(folder, sizeof folder, "-I" GK_SOURCE_DIR "/kernels/%.*s",
-                       slash ? (int)(slash - source) : 0, source); /* paths are bounded */
-        options[used++] = folder;
-        for (uint32_t j = 0; j < count && used < OPTIONS_MAX; j++) {
-            (void)snprintf(storage[j], sizeof storage[j], "-D%s",
-                           defines[j]); /* names are bounded */
-            options[used++] = storage[j];
-        }
-        options[used] = NULL;
-        char *ptx =
-            nvrtc_for_tests_compile(text, template_->launches[i].source, target, options, &log);
-        good = ptx != NULL && !(log && warns(log));
-        if (!good) {
-            print_message("%s for %s does not compile: %s\n", template_->launches[i].source, target,
-                          log ? log : "no log");
-        }
-        *spilled_out = *spilled_out || (log && spills(log));
-        free(ptx);
-        free(log);
-        free(text);
-        gk_defines_free(defines, count);
+    if (gk_plan_render(op, template_, problem, config, props, &plan, &err) != GK_OK) {
+        fail_msg("%s: %s", problem->canonical, err.text);
     }
+    for (uint32_t i = 0; good && i < plan.launch_count; i++) {
+        uint32_t at = 0;
+        if (!plan.launches[i].present) {
+            continue;
+        }
+        while (at < module_count &&
+               !gk_hash_equal(&modules[at].key, &plan.launches[i].module_key)) {
+            at++;
+        }
+        if (at == module_count) {
+            assert_true(module_count < MODULES_MAX);
+            modules[at].key = plan.launches[i].module_key;
+            good = compile_launch(catalog, &plan.launches[i], target, &modules[at].spills);
+            module_count++;
+        }
+        *spilled_out = *spilled_out || modules[at].spills;
+    }
+    gk_plan_fini(&plan);
     return good;
 }
 
-/* One config (or four) for each value of each parameter, without repeats. */
-static uint32_t choose(const struct gk_space *space, uint64_t seed, uint32_t each, uint32_t *chosen)
+/* One config (or four) for each value of each parameter, without repeats; *first_out: how many stand
+ * for one round of values. */
+static uint32_t choose(const struct gk_space *space, uint64_t seed, uint32_t each, uint32_t *chosen,
+                       uint32_t *first_out)
 {
     struct gk_prng prng;
     uint32_t count = gk_space_count(space), used = 0;
@@ -203,6 +241,7 @@ static uint32_t choose(const struct gk_space *space, uint64_t seed, uint32_t eac
                 chosen[used++] = index;
             }
         }
+        *first_out = round == 0 ? used : *first_out;
     }
     free(met);
     free(taken);
@@ -233,15 +272,23 @@ static void check_problem(const struct gk_catalog *catalog, const char *text, co
         fail_msg("%s on %s: %s", text, target, err.text);
     }
     bool all = env_number("GKTUNE_TEST_ALL", 0) != 0;
-    uint32_t count = only_default && !all ? 0
-                                          : choose(space, env_number("GKTUNE_TEST_SEED", 1),
-                                                   all && !only_default ? 4 : 1, chosen);
-    uint32_t spilled_here = 0;
+    uint32_t first = 0, count = 0;
+    if (all || !only_default) {
+        count = choose(space, env_number("GKTUNE_TEST_SEED", 1), all && !only_default ? 4 : 1,
+                       chosen, &first);
+    }
+    uint32_t spilled_here = 0, modules_before = module_count;
     for (uint32_t i = 0; i < count; i++) {
+        if (i >= first && module_count - modules_before >= PROBLEM_MODULES) {
+            count = i; /* what a seed chooses later stays for another one */
+        }
+        if (i == count) {
+            break;
+        }
         struct gk_config config;
         bool spilled = false;
         gk_space_config(space, chosen[i], &config);
-        if (!compile_config(catalog, op, &problem, &config, target, &spilled)) {
+        if (!compile_config(catalog, op, &problem, &config, &props, target, &spilled)) {
             uint32_t tree = gk_space_tree_of(space, chosen[i]);
             char *shown = gk_config_text(&def.trees[tree], &config);
             fail_msg("legal config %s of %s does not compile for %s", shown, text, target);
@@ -258,12 +305,12 @@ static void check_problem(const struct gk_catalog *catalog, const char *text, co
     if (gk_catalog_default(op, &problem, &def, &fallback, &tree, &err) != GK_OK) {
         fail_msg("%s on %s has no default: %s", text, target, err.text);
     }
-    assert_true(compile_config(catalog, op, &problem, &fallback, target, &spilled));
+    assert_true(compile_config(catalog, op, &problem, &fallback, &props, target, &spilled));
     if (spilled) {
         fail_msg("the default of %s on %s spills registers", text, target);
     }
-    print_message("%s %s: %u legal, %u compiled, %u spill\n", target, text, gk_space_count(space),
-                  count + 1, spilled_here);
+    print_message("%s %s: %u legal, %u compiled (%u modules), %u spill\n", target, text,
+                  gk_space_count(space), count + 1, module_count - modules_before, spilled_here);
     totals->compiled += count + 1;
     totals->spilled += spilled_here;
     gk_space_destroy(space);
@@ -295,7 +342,8 @@ static void corners_compile(void **state)
             check_problem(catalog, MORE[i], wanted_target, false, &totals);
         }
     }
-    print_message("%u configs compiled, %u spill\n", totals.compiled, totals.spilled);
+    print_message("%u configs compiled of %u modules, %u spill\n", totals.compiled, module_count,
+                  totals.spilled);
     assert_true(totals.compiled > 0);
     gk_catalog_destroy(catalog);
     gk_diag_fini(&diag);
