@@ -73,8 +73,8 @@ struct Config {
     static constexpr u32 kSlices = slices_of(kWarps / kBlocks, kSteps);
     static constexpr u32 kSliceSteps = kSteps / kSlices;
     static constexpr u32 kUnits = kBlocks * kSlices;
-    static constexpr u32 kRowLanes = 8;                     // that weigh a row
-    static constexpr u32 kRowKeys = kKeys / kRowLanes;      // of such a lane
+    static constexpr u32 kRowLanes = 8;                // that weigh a row
+    static constexpr u32 kRowKeys = kKeys / kRowLanes; // of such a lane
     static constexpr u32 kRowsAtOnce = kThreads / kRowLanes;
     static constexpr u32 kTurns = ceil_div(kRows, kRowsAtOnce);
 
@@ -101,6 +101,11 @@ struct alignas(16) Smem {
     float keep[Config::kRows];   // what earlier sums of the row shrink by
     float2 stats[Config::kRows]; // of the row, when all keys are read
 };
+
+// Blocks of an SM in the launch bounds. Where shared memory has room for one alone ptxas must not
+// spill registers so that they last for two; else (0) it chooses.
+constexpr u32 kSharedOfSm = 233472;
+constexpr u32 kBlocksLeast = 2 * sizeof(Smem) > kSharedOfSm ? 1 : 0;
 
 struct Shape {
     i32 q_len, heads;
@@ -345,8 +350,8 @@ GK_DEVICE void weigh(Smem &smem, Rows &rows, const Shape &shape, const Work &wor
             for (u32 slice = 0; slice < Config::kSlices && is_row; ++slice) {
                 score += smem.scores[slice][row][slot + i];
             }
-            s[i] = is_row && at < min_of(seen, work.end) ? score * shape.scale_log2
-                                                         : MaxOp::neutral();
+            s[i] =
+                is_row && at < min_of(seen, work.end) ? score * shape.scale_log2 : MaxOp::neutral();
             most = fmaxf(most, s[i]);
         }
         most = fmaxf(rows.most[turn], warp_reduce<MaxOp, Config::kRowLanes>(most));
@@ -501,7 +506,7 @@ GK_DEVICE void store_rows(const Smem &smem, const Sums &sums, const Work &work, 
 // Grid: x tiles of the request's rows; y parts, for the longest request that there is room for; z
 // requests. Blocks without keys leave at once, but that a request without any has rows of zeros
 // from its first block.
-extern "C" __global__ void __launch_bounds__(Config::kThreads)
+extern "C" __global__ void __launch_bounds__(Config::kThreads, kBlocksLeast)
     gk_mla_split(const Config::Element *q, const u8 *rows, const u8 *latents, const u8 *scales,
                  const u8 *ropes, const i32 *pages, const i32 *lengths, Config::Element *out,
                  float *lse, float *partial_sums, float2 *partial_stats, i32 q_len, i32 heads,
