@@ -207,8 +207,8 @@ static bool compile_config(const struct gk_catalog *catalog, const struct gk_op 
     return good;
 }
 
-/* One config (or four) for each value of each parameter, without repeats; *first_out: how many stand
- * for one round of values. */
+/* One config (or four) for each value of each parameter, without repeats; *first_out: how many
+ * stand for one round of values. */
 static uint32_t choose(const struct gk_space *space, uint64_t seed, uint32_t each, uint32_t *chosen,
                        uint32_t *first_out)
 {
