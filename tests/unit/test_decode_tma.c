@@ -79,7 +79,7 @@ static const struct one {
      "STAY=no,KEYS=16,WARPS=4,STAGES=2,SPLITS=1"},
     {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":3,\"kv_lens\":{\"each\":[0,0]},"
      "\"q_heads\":1}",
-     "STAY=no,KEYS=16,WARPS=4,STAGES=2"},
+     "STAY=no,KEYS=16,WARPS=2,STAGES=2"},
     /* pages smaller than a tile, as large, larger than a round; of both layouts */
     {"{\"batch\":4,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":260,\"kv_lens\":{\"each\":[17,0,260,"
      "64]},\"page_size\":16,\"q_heads\":4}",
