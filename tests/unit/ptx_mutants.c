@@ -4,9 +4,11 @@
 #include "tests/unit/ptx_mutants.h"
 
 #include <stdbool.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILES_MAX  64u
 #define LOCS_MAX   512u
@@ -143,6 +145,16 @@ static const struct loc *newest(const struct places *places, const uint32_t at[3
     return NULL;
 }
 
+/* Whether a file is one of gk's headers, given as it is: the compiler puts the working folder before
+ * names of sources that are none of files, and that folder may be called gk too. */
+static bool is_of_gk(const char *path)
+{
+    char folder[PATH_MAX];
+    size_t size = getcwd(folder, sizeof folder) ? strlen(folder) : 0;
+    bool below = size > 0 && strncmp(path, folder, size) == 0 && path[size] == '/';
+    return strstr(path + (below ? size + 1 : 0), "gk/") == path + (below ? size + 1 : 0);
+}
+
 /* From the innermost location outwards to the first file that is no header. What orders is wrapped
  * by one line of gk's headers, so its caller tells more; edges are where they are written. */
 static void find_place(const struct places *places, bool edges, struct ptx_mutant *out)
@@ -154,9 +166,7 @@ static void find_place(const struct places *places, bool edges, struct ptx_mutan
     for (uint32_t depth = 0; loc && depth < DEPTH_MAX; depth++) {
         const char *path = loc->at[0] < FILES_MAX ? places->files[loc->at[0]] : "";
         const char *base = strrchr(path, '/');
-
-        bool header = strstr(path, "/include/") || (!edges && strstr(path, "gk/"));
-
+        bool header = strstr(path, "/include/") || (!edges && is_of_gk(path));
         if (*path && loc->at[1] && !header) { /* line 0: of no source line */
             (void)snprintf(out->file, sizeof(out->file), "%.79s", base ? base + 1 : path);
             out->in_file = loc->at[1];
