@@ -145,8 +145,8 @@ static const struct loc *newest(const struct places *places, const uint32_t at[3
     return NULL;
 }
 
-/* Whether a file is one of gk's headers, given as it is: the compiler puts the working folder before
- * names of sources that are none of files, and that folder may be called gk too. */
+/* Whether a file is one of gk's headers, given as it is: the compiler puts the working folder
+ * before names of sources that are none of files, and that folder may be called gk too. */
 static bool is_of_gk(const char *path)
 {
     char folder[PATH_MAX];
