@@ -170,6 +170,24 @@ static int run_worker(int argc, char **argv)
     return status == GK_OK ? 0 : status == GK_INTERNAL ? 9 : 1;
 }
 
+/* This program as the worker, which has a lease that never ends. `self` gets the program's path and
+ * must outlive the daemon. */
+static void lease_the_endless(struct fake_daemon *daemon, char (*self)[256],
+                              const char *const *args)
+{
+    struct gk_message message = {0};
+    ssize_t size = readlink("/proc/self/exe", *self, sizeof *self - 1);
+    assert_true(size > 0);
+    (*self)[size] = '\0';
+    fake_daemon_open(daemon, GK_SOURCE_DIR "/tests/data/worker", "add/mock.json", script);
+    daemon->program = *self;
+    fake_daemon_start_worker(daemon, args);
+    fake_daemon_expect(daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    fake_daemon_lease(daemon, 1, "add{\"n\":1000}", "add_some{\"BLOCK\":32,\"BUG\":\"endless\"}",
+                      1);
+}
+
 /* The config has its record, the device is fenced, and the worker, which has no other one, ends:
  * all of it while the executor lives. */
 static void its_device_is_fenced(void **state)
@@ -179,16 +197,7 @@ static void its_device_is_fenced(void **state)
     struct gk_message message = {0};
     char self[256];
     (void)state;
-    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(size > 0);
-    self[size] = '\0';
-    fake_daemon_open(&daemon, GK_SOURCE_DIR "/tests/data/worker", "add/mock.json", script);
-    daemon.program = self;
-    fake_daemon_start_worker(&daemon, args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
-    fake_daemon_lease(&daemon, 1, "add{\"n\":1000}", "add_some{\"BLOCK\":32,\"BUG\":\"endless\"}",
-                      1);
+    lease_the_endless(&daemon, &self, args);
     fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
     const struct gk_json *record = gk_json_get(message.body, "record");
     assert_string_equal(gk_json_get_string(record, "failure", "?"), "timeout");
@@ -211,16 +220,7 @@ static void its_other_device_goes_on(void **state)
     struct gk_message message = {0};
     char self[256];
     (void)state;
-    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(size > 0);
-    self[size] = '\0';
-    fake_daemon_open(&daemon, GK_SOURCE_DIR "/tests/data/worker", "add/mock.json", script);
-    daemon.program = self;
-    fake_daemon_start_worker(&daemon, args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
-    fake_daemon_lease(&daemon, 1, "add{\"n\":1000}", "add_some{\"BLOCK\":32,\"BUG\":\"endless\"}",
-                      1);
+    lease_the_endless(&daemon, &self, args);
     daemon.device = 1;
     bool fenced = false;
     int64_t told = 0;

@@ -74,6 +74,16 @@ static void limit_line(pid_t pid, const char *name, char line_out[256])
     assert_true(found);
 }
 
+/* A daemon with a worker of the mock device that has said HELLO. */
+static void open_mock(struct fake_daemon *daemon)
+{
+    struct gk_message message = {0};
+    fake_daemon_open(daemon, ROOT, "add/mock.json", mock_script);
+    fake_daemon_start_worker(daemon, mock_args);
+    fake_daemon_expect(daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+}
+
 /* What an executor may do and what it has: limits, and no descriptor but its pipes, whatever the
  * worker was started with. */
 static void executors_have_limits(void **state)
@@ -119,10 +129,7 @@ static void mock_outcomes(void **state)
     struct gk_message message = {0};
     char line[16] = "";
     (void)state;
-    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
-    fake_daemon_start_worker(&daemon, mock_args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
+    open_mock(&daemon);
     assert_true(read(daemon.worker_out, line, sizeof line - 1) > 0);
     assert_string_equal(line, "ready\n");
     double first = trial(&daemon, 1, CONFIG("32", "none"), 30, "none");
@@ -183,10 +190,7 @@ static void carried_in_a_round(void **state)
     struct fake_daemon daemon;
     struct gk_message message = {0};
     (void)state;
-    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
-    fake_daemon_start_worker(&daemon, mock_args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
+    open_mock(&daemon);
     assert_true(trial(&daemon, 49, CONFIG("32", "dirty"), 30, "none") == 3000.0);
     fake_daemon_final(&daemon, 50, "add{\"n\":1000}", configs, 2);
     for (int64_t pass = 1; pass <= 2; pass++) {
@@ -217,10 +221,7 @@ static void nobody_left_in_a_round(void **state)
     struct fake_daemon daemon;
     struct gk_message message = {0};
     (void)state;
-    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
-    fake_daemon_start_worker(&daemon, mock_args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
+    open_mock(&daemon);
     fake_daemon_final(&daemon, 50, "add{\"n\":1000}", configs, 3);
     (void)result(&daemon, 50, &message);
     const struct gk_json *samples = gk_json_get(message.body, "samples");
@@ -253,10 +254,7 @@ static void spooled_result(void **state)
     struct fake_daemon daemon;
     struct gk_message message = {0};
     (void)state;
-    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
-    fake_daemon_start_worker(&daemon, mock_args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
+    open_mock(&daemon);
     fake_daemon_lease(&daemon, 60, "add{\"n\":10}", CONFIG("32", "none"), 30);
     (void)result(&daemon, 60, &message);
     gk_message_fini(&message);
@@ -282,10 +280,7 @@ static void reconnects(void **state)
     struct fake_daemon daemon;
     struct gk_message message = {0};
     (void)state;
-    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
-    fake_daemon_start_worker(&daemon, mock_args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
+    open_mock(&daemon);
     fake_daemon_lease(&daemon, 70, "add{\"n\":10}", CONFIG("32", "endless"), 600);
     fake_daemon_expect(&daemon, GK_MSG_STARTED, &message);
     gk_message_fini(&message);
@@ -319,10 +314,7 @@ static void a_new_connection_is_a_new_session(void **state)
     struct fake_daemon daemon;
     struct gk_message message = {0};
     (void)state;
-    fake_daemon_open(&daemon, ROOT, "add/mock.json", mock_script);
-    fake_daemon_start_worker(&daemon, mock_args);
-    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
-    gk_message_fini(&message);
+    open_mock(&daemon);
     fake_daemon_lease(&daemon, 80, "add{\"n\":10}", CONFIG("32", "endless"), 600);
     fake_daemon_expect(&daemon, GK_MSG_STARTED, &message);
     gk_message_fini(&message);
