@@ -87,11 +87,17 @@ static void close_scene(struct scene *scene)
     (void)unlink(scene->local + 6);
 }
 
-static void send_ping(struct gk_link *link, uint64_t seq)
+static enum gk_status try_ping(struct gk_link *link, uint64_t seq)
 {
     struct gk_message message = {.type = GK_MSG_PING, .seq = seq, .body = gk_json_new_object()};
-    assert_int_equal(gk_link_send(link, NULL, &message, NULL), GK_OK);
+    enum gk_status status = gk_link_send(link, NULL, &message, NULL);
     gk_message_fini(&message);
+    return status;
+}
+
+static void send_ping(struct gk_link *link, uint64_t seq)
+{
+    assert_int_equal(try_ping(link, seq), GK_OK);
 }
 
 /* The next message; GK_TIMEOUT. */
@@ -202,8 +208,10 @@ static void test_wrong_keys(void **state)
     /* Another daemon's public key: it is not this one that we want to talk to. */
     memcpy(fooled.server_key, unknown.public_key, sizeof fooled.server_key);
     links[3] = join(&scene, &fooled);
-    for (size_t i = 0; i < GK_ARRAY_COUNT(links); i++) {
-        send_ping(links[i], i);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(links);
+         i++) { /* a refusal may be there before the send */
+        enum gk_status status = try_ping(links[i], i);
+        assert_true(status == GK_OK || (i < 3 && gk_link_refused(links[i], NULL) == GK_DENIED));
     }
     for (size_t i = 0; i < 3; i++) {
         expect_refused(links[i]);
