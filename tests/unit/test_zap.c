@@ -211,7 +211,7 @@ static void test_wrong_keys(void **state)
     for (size_t i = 0; i < GK_ARRAY_COUNT(links);
          i++) { /* a refusal may be there before the send */
         enum gk_status status = try_ping(links[i], i);
-        assert_true(status == GK_OK || (i < 3 && gk_link_refused(links[i], NULL) == GK_DENIED));
+        assert_true(status == GK_OK || status == GK_AGAIN);
     }
     for (size_t i = 0; i < 3; i++) {
         expect_refused(links[i]);
