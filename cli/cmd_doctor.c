@@ -87,7 +87,7 @@ static void check_gpu(struct gk_doctor *report, const struct gk_json *gpu, size_
     if (usual >= 0 && usual != limit) {
         gk_buf_printf(&power, " (its own limit is %" PRId64 " W)", usual);
     }
-    bool busy = gk_json_count(processes) > 0 && holder == 0;
+    bool busy = gk_json_count(processes) > (holder == 0 ? 0 : 1); /* a worker's executor is one */
     char held[64] = "";
     if (holder > 0) {
         (void)snprintf(held, sizeof held, "; held by a gktune-worker, process %" PRId64, holder);

@@ -232,6 +232,10 @@ static enum gk_diff_verdict judge_beyond(const struct gk_json *a, const struct g
         note(line, "throttled");
         return GK_DIFF_UNCLEAR;
     }
+    if (has_mark(a, "shared") || has_mark(b, "shared")) {
+        note(line, "another process was on the GPU");
+        return GK_DIFF_UNCLEAR;
+    }
     if ((has_mark(a, "unstable") || has_mark(b, "unstable")) &&
         apart(line->ratio) <= 2 * line->limit) {
         note(line, "unstable samples");

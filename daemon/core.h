@@ -120,6 +120,7 @@ struct gk_core_counters {
     uint64_t job_done_ms, night_done_ms;       /* the last job without and with a suite that
                                                      * ended well; 0: none in this store */
     uint64_t throttled[GK_CORE_THROTTLES];     /* samples, by reason */
+    uint64_t shared;                           /* samples beside another process */
     uint64_t child_exits[GK_CORE_CHILD_EXITS]; /* as results tell of them */
     uint64_t damaged;                          /* trials that the scrub found damaged */
     struct gk_histogram compile_s, verify_s, measure_s;

@@ -601,7 +601,7 @@ static enum gk_status store_pass(struct gk_core *core, struct lease *lease, int6
         core->db, lease->task->id, lease->token, pass, core->wall_ms, gk_json_get(body, "samples"),
         failed ? failed : none, gk_json_is(environment, GK_JSON_OBJECT) ? environment : NULL, err);
     gk_json_free(none);
-    count_throttled(core, environment);
+    count_dropped(core, environment);
     for (size_t i = 0; i < gk_json_count(failed); i++) {
         const struct gk_json *record = gk_json_get(gk_json_at(failed, i), "record");
         enum gk_failure failure = GK_FAILURE_NONE;

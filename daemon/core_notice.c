@@ -5,7 +5,7 @@
 #include "daemon/core_internal.h"
 
 /* Of one result: a final round of 16 entries takes each batch four times at most. */
-#define THROTTLED_SAMPLES_MAX 64
+#define DROPPED_SAMPLES_MAX 64 /* a worker's number: one that lies moves the count by this much */
 
 struct gk_notice *core_notice(struct gk_core *core, enum gk_event event, const char *format, ...)
 {
@@ -79,26 +79,30 @@ static enum gk_core_throttle throttle_of(int64_t bits)
                          : GK_CORE_THROTTLE_OTHER;
 }
 
-void count_throttled(struct gk_core *core, const struct gk_json *environment)
+static uint64_t dropped_in(const struct gk_json *environment, const char *member)
 {
-    int64_t dropped = gk_json_get_int(environment, "dropped", 0);
+    int64_t count = gk_json_get_int(environment, member, 0);
+    return count < 0 ? 0 : count < DROPPED_SAMPLES_MAX ? (uint64_t)count : DROPPED_SAMPLES_MAX;
+}
+
+void count_dropped(struct gk_core *core, const struct gk_json *environment)
+{
     int64_t why = gk_json_get_int(environment, "dropped_throttle", -1);
-    if (dropped > 0) { /* a worker's number: one that lies moves the count by this much at most */
-        core->counters.throttled[throttle_of(why)] +=
-            dropped < THROTTLED_SAMPLES_MAX ? (uint64_t)dropped : THROTTLED_SAMPLES_MAX;
-    }
+    core->counters.throttled[throttle_of(why)] += dropped_in(environment, "dropped");
+    core->counters.shared += dropped_in(environment, "dropped_shared");
 }
 
 /* The conditions of a trial came as text and are stored as such; few of them have to be read. */
 void count_conditions(struct gk_core *core, const struct gk_buf *environment)
 {
-    static const char member[] = "\"dropped\":";
+    static const char member[] = "\"dropped\":", beside[] = "\"dropped_shared\":";
     struct gk_json *json = NULL;
-    const char *at = environment->size > 0 ? strstr(gk_buf_text(environment), member) : NULL;
-    if (at && at[sizeof member - 1] != '0' &&
+    const char *text = environment->size > 0 ? gk_buf_text(environment) : "";
+    const char *at = strstr(text, member);
+    if (((at && at[sizeof member - 1] != '0') || strstr(text, beside)) &&
         gk_json_parse(gk_buf_text(environment), environment->size, "conditions", &json, NULL) ==
             GK_OK) {
-        count_throttled(core, json);
+        count_dropped(core, json);
     }
     gk_json_free(json);
 }

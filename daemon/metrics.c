@@ -179,6 +179,8 @@ static void render_peers(struct gk_buf *out, const struct gk_core_counters *core
         labelled(out, "gktune_gpu_throttled_samples_total", "reason", throttle_names[i],
                  (double)core->throttled[i]);
     }
+    plain(out, "gktune_gpu_shared_samples_total", "counter",
+          "Samples left out because another process was on the GPU.", (double)core->shared);
     family(out, "gktune_child_exits_total", "counter",
            "Processes of workers that ended badly or were ended, as results tell of them.");
     for (size_t i = 0; i < GK_CORE_CHILD_EXITS; i++) {

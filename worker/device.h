@@ -84,6 +84,7 @@ struct gk_device_map {
 struct gk_device_vitals {
     int64_t sm_clock_khz, memory_clock_khz, temperature_c, power_mw, power_limit_mw;
     int64_t throttle; /* bits as NVML names them (clocks event reasons); 0: none */
+    int64_t others;   /* processes beside this one that have a context there */
 };
 
 struct gk_device_code {

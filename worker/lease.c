@@ -472,6 +472,8 @@ static bool add_environment(struct lease *lease, struct gk_json *body)
     good = good && gk_json_set_int(json, "dropped", lease->dropped) &&
            (lease->dropped_throttle == 0 ||
             gk_json_set_int(json, "dropped_throttle", lease->dropped_throttle)) &&
+           (lease->dropped_shared == 0 ||
+            gk_json_set_int(json, "dropped_shared", lease->dropped_shared)) &&
            gk_json_set_bool(json, "at_power_limit", lease->at_limit) &&
            gk_json_set_real(json, "gpu_ns", lease->gpu_ns);
     gk_json_free(lease->environment);
@@ -517,6 +519,7 @@ static void arrange(struct lease *lease)
     lease->gpu_ns = 0;
     lease->dropped = 0;
     lease->dropped_throttle = 0;
+    lease->dropped_shared = 0;
     lease->turned = lease->sustained && !lease->turned;
     if (lease->sustained && !lease->turned) {
         for (uint32_t i = 0; i < lease->unit_count / 2; i++) {
@@ -592,6 +595,7 @@ static void take_conditions(struct lease *lease, struct unit *unit, const struct
     }
     lease->dropped += (uint32_t)gk_json_get_int(environment, "dropped", 0);
     lease->dropped_throttle |= gk_json_get_int(environment, "dropped_throttle", 0);
+    lease->dropped_shared += (uint32_t)gk_json_get_int(environment, "dropped_shared", 0);
     lease->at_limit = lease->at_limit || gk_json_get_bool(environment, "at_power_limit", false);
     if (!lease->environment || gk_json_get_int(environment, "power_mw", 0) >=
                                    gk_json_get_int(lease->environment, "power_mw", 0)) {

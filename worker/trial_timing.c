@@ -22,7 +22,7 @@
 #define SHORT_NS      3e6    /* of the first, short sample */
 #define SHORT_GIVE_UP 1.5    /* slower than the best by this factor: one short sample says enough */
 #define FLOOR_NEAR    1.05
-#define THROTTLED_MAX 3 /* batches that may be dropped before the row is kept and marked */
+#define DROPPED_MAX   3 /* batches that may be dropped before the row is kept and marked */
 
 /* NVML's clocks event reasons: hardware slowdown, software and hardware thermal slowdown, power
  * brake. Bit 2, the power cap, is no fault: it is the regime of a large product. */
@@ -224,7 +224,7 @@ static enum gk_status take_samples(struct work *work, struct gk_measured *measur
 static enum gk_status read_vitals(struct work *work, struct gk_device_vitals *vitals)
 {
     struct gk_device *device = work->bench->device;
-    *vitals = (struct gk_device_vitals){-1, -1, -1, -1, -1, -1};
+    *vitals = (struct gk_device_vitals){-1, -1, -1, -1, -1, -1, -1};
     return device->ops->vitals ? device->ops->vitals(device, vitals, NULL) : GK_UNSUPPORTED;
 }
 
@@ -233,28 +233,37 @@ static bool set_known(struct gk_json *json, const char *name, int64_t value)
     return value < 0 || gk_json_set_int(json, name, value);
 }
 
-/* dropped batches were throttled for the reasons `why`: bits as NVML names them. */
+/* Batches that do not count: the clock was throttled for the reasons `why` (bits as NVML names
+ * them), or somebody else was on the GPU. */
+struct dropped {
+    uint32_t throttled, shared;
+    int64_t why;
+};
+
 static enum gk_status note_conditions(struct work *work, const struct gk_device_vitals *vitals,
-                                      uint32_t dropped, int64_t why, struct gk_err *err)
+                                      const struct dropped *dropped, struct gk_err *err)
 {
     struct gk_record *record = work->record;
     struct gk_json *json = gk_json_new_object();
     bool at_limit = (vitals->throttle > 0 && (vitals->throttle & POWER_CAP_BIT)) ||
                     (vitals->power_mw > 0 && vitals->power_limit_mw > 0 &&
                      (double)vitals->power_mw > AT_POWER_LIMIT * (double)vitals->power_limit_mw);
-    bool good = json && set_known(json, "sm_clock_khz", vitals->sm_clock_khz) &&
-                set_known(json, "memory_clock_khz", vitals->memory_clock_khz) &&
-                set_known(json, "temperature_c", vitals->temperature_c) &&
-                set_known(json, "power_mw", vitals->power_mw) &&
-                set_known(json, "power_limit_mw", vitals->power_limit_mw) &&
-                set_known(json, "throttle", vitals->throttle) &&
-                gk_json_set_int(json, "dropped", dropped) &&
-                (why == 0 || gk_json_set_int(json, "dropped_throttle", why)) &&
-                gk_json_set_bool(json, "at_power_limit", at_limit) &&
-                gk_json_set_string(json, "regime",
-                                   work->trial->effort.block_ns > 0 ? "sustained" : "burst") &&
-                gk_json_set_int(json, "sets", places(work, work->recording.twice)) &&
-                gk_json_set_int(json, "launches", work->recording.launches);
+    bool good =
+        json && set_known(json, "sm_clock_khz", vitals->sm_clock_khz) &&
+        set_known(json, "memory_clock_khz", vitals->memory_clock_khz) &&
+        set_known(json, "temperature_c", vitals->temperature_c) &&
+        set_known(json, "power_mw", vitals->power_mw) &&
+        set_known(json, "power_limit_mw", vitals->power_limit_mw) &&
+        set_known(json, "throttle", vitals->throttle) &&
+        set_known(json, "others", vitals->others) &&
+        gk_json_set_int(json, "dropped", dropped->throttled) &&
+        (dropped->why == 0 || gk_json_set_int(json, "dropped_throttle", dropped->why)) &&
+        (dropped->shared == 0 || gk_json_set_int(json, "dropped_shared", dropped->shared)) &&
+        gk_json_set_bool(json, "at_power_limit", at_limit) &&
+        gk_json_set_string(json, "regime",
+                           work->trial->effort.block_ns > 0 ? "sustained" : "burst") &&
+        gk_json_set_int(json, "sets", places(work, work->recording.twice)) &&
+        gk_json_set_int(json, "launches", work->recording.launches);
     if (good && work->vendor) {
         char text[GK_VENDOR_TEXT_MAX], detail[GK_VENDOR_TEXT_MAX + 96];
         gk_vendor_describe(work->vendor, work->vendor_choice, text);
@@ -272,26 +281,34 @@ static enum gk_status note_conditions(struct work *work, const struct gk_device_
     return GK_OK;
 }
 
-/* Samples until a batch was not throttled; a GPU that always is does not stop a job: the row is
- * kept and marked. */
+/* Samples until the clock was not throttled and nobody else was on the GPU, neither before a batch
+ * nor behind it; a GPU that is never alone or never cool does not stop a job: the row is kept and
+ * marked. */
 static enum gk_status sample_all(struct work *work, struct gk_measured *measured,
                                  struct gk_err *err)
 {
     struct gk_device_vitals vitals;
-    int64_t why = 0;
-    for (uint32_t dropped = 0;; dropped++) {
+    struct dropped dropped = {0};
+    (void)read_vitals(work, &vitals); /* what is not told is -1 */
+    for (;;) {
+        int64_t before = vitals.others;
         enum gk_status status = take_samples(work, measured, err);
         if (status != GK_OK) {
             return status;
         }
-        bool told = read_vitals(work, &vitals) == GK_OK;
-        bool throttled = told && vitals.throttle > 0 && (vitals.throttle & THROTTLE_BITS);
-        if (throttled && dropped < THROTTLED_MAX) {
-            why |= vitals.throttle & THROTTLE_BITS;
+        (void)read_vitals(work, &vitals);
+        bool throttled = vitals.throttle > 0 && (vitals.throttle & THROTTLE_BITS);
+        bool shared = before > 0 || vitals.others > 0;
+        if ((throttled || shared) && dropped.throttled + dropped.shared < DROPPED_MAX) {
+            dropped.throttled += throttled;
+            dropped.shared += !throttled;
+            dropped.why |= throttled ? vitals.throttle & THROTTLE_BITS : 0;
             continue;
         }
+        vitals.others = before > vitals.others ? before : vitals.others;
         work->record->marks |= throttled ? 1u << GK_MARK_THROTTLED : 0;
-        return note_conditions(work, &vitals, dropped, why, err);
+        work->record->marks |= shared ? 1u << GK_MARK_SHARED : 0;
+        return note_conditions(work, &vitals, &dropped, err);
     }
 }
 
@@ -320,12 +337,14 @@ static enum gk_status short_sample(struct work *work, bool *enough_out, struct g
     work->estimate_ns = ns;
     *enough_out = best > 0 && ns > SHORT_GIVE_UP * best;
     if (*enough_out) {
+        const struct dropped none = {0};
         struct gk_device_vitals vitals;
         work->record->time_ns = work->record->samples_ns[0] = ns;
         work->record->sample_count = 1;
         work->record->marks |= 1u << GK_MARK_ONE_SAMPLE;
         (void)read_vitals(work, &vitals);
-        status = note_conditions(work, &vitals, 0, 0, err);
+        work->record->marks |= vitals.others > 0 ? 1u << GK_MARK_SHARED : 0;
+        status = note_conditions(work, &vitals, &none, err);
     }
     return status;
 }

@@ -123,6 +123,7 @@ struct lease {
     struct gk_json *environment; /* of the current pass, from the unit that drew most power */
     double gpu_ns;               /* in kernels, of the current pass */
     uint32_t dropped;            /* throttled batches of the current pass */
+    uint32_t dropped_shared;     /* batches beside another process */
     int64_t dropped_throttle;    /* why, as NVML names it */
 };
 

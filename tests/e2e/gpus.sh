@@ -90,6 +90,8 @@ exec {hold}<>"$TMP/stdin"
 first=$!
 children+=("$first")
 held() { "$BIN/gktune" doctor 2>/dev/null | grep -q "^ok *cuda:0 .*held by a gktune-worker, process $first"; }
+beside() { FAKE_NVML_PROCESSES=2 "$BIN/gktune" doctor 2>/dev/null | grep -q "^warn *cuda:0 .*process $first; in use by process 4242, 4243"; }
+eventually 20 held && beside || bad "doctor does not warn of who computes beside a worker: $(FAKE_NVML_PROCESSES=2 "$BIN/gktune" doctor 2>/dev/null | grep cuda:0)"
 eventually 20 held || bad "doctor does not name the holder: $("$BIN/gktune" doctor 2>/dev/null | grep cuda:0) $(cat "$TMP/first")"
 "$BIN/gktune-worker" --connect "ipc://$TMP/none" --spool "$TMP/b" --device "cuda:$uuid" >"$TMP/out" 2>"$TMP/err" && bad "two workers on one GPU"
 grep -q "$uuid is held by process $first" "$TMP/err" || bad "who holds it: $(cat "$TMP/err")"

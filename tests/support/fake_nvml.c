@@ -1,4 +1,5 @@
 /* A double of NVML: one GPU that draws 350 of 700 W. FAKE_NVML_LIMIT_MW is another limit;
+ * FAKE_NVML_PROCESSES is how many processes compute there (1: the one that asks);
  * FAKE_NVML_RESULT is the error that every call about the GPU returns; with FAKE_NVML_HANG the
  * first call never returns, as with a driver that waits for a GPU that is gone. */
 #include <stdlib.h>
@@ -133,10 +134,14 @@ int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *rea
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list)
 {
+    const char *given = getenv("FAKE_NVML_PROCESSES");
+    unsigned all = given ? (unsigned)strtoul(given, NULL, 10) : 1, room = *count;
     (void)device;
-    list[0].pid = 4242;
-    *count = 1;
-    return result();
+    for (unsigned i = 0; i < all && i < room; i++) {
+        list[i].pid = 4242 + i;
+    }
+    *count = all;
+    return all > room ? 7 : result(); /* NVML_ERROR_INSUFFICIENT_SIZE */
 }
 
 static int text_out(char *text, unsigned size, const char *value)

@@ -97,6 +97,7 @@ static void without_nvml_nothing_is_zero(void **state)
     assert_ok(rig.device->ops->vitals(rig.device, &now, &rig.err), rig.err);
     assert_true(now.sm_clock_khz == -1 && now.memory_clock_khz == -1 && now.temperature_c == -1);
     assert_true(now.power_mw == -1 && now.power_limit_mw == -1 && now.throttle == -1);
+    assert_int_equal(now.others, -1);
     rig.device->ops->close(rig.device);
     assert_int_equal(gk_nvml_processes(NULL, NULL, 0), -1);
 }
@@ -115,6 +116,7 @@ static void a_failing_nvml_tells_nothing(void **state)
     assert_ok(rig.ops->vitals(rig.device, &now, &rig.err), rig.err);
     assert_true(now.sm_clock_khz == -1 && now.memory_clock_khz == -1 && now.temperature_c == -1);
     assert_true(now.power_mw == -1 && now.power_limit_mw == -1 && now.throttle == -1);
+    assert_int_equal(now.others, -1);
     cuda_rig_close(&rig);
     assert_ok(gk_nvml_open(GK_FAKE_NVML, UUID, &nvml, &rig.err), rig.err);
     gk_nvml_about(nvml, &about);
@@ -152,6 +154,26 @@ static void nvml_tells(void **state)
     assert_int_equal(pids[0], 4242);
     gk_nvml_close(nvml);
     assert_status(gk_nvml_open(GK_FAKE_NVML, "other", &nvml, &rig.err), GK_NOT_FOUND, rig.err);
+}
+
+/* Whoever asks is one of those that NVML lists, in a container under a number of the host. */
+static void others_on_the_gpu_are_counted(void **state)
+{
+    static const struct {
+        const char *listed;
+        int64_t others;
+    } cases[] = {{"0", -1}, {"1", 0}, {"2", 1}, {"64", 63}, {"65", 64}};
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct cuda_rig rig;
+        struct gk_device_vitals now = {0};
+        assert_int_equal(setenv("FAKE_NVML_PROCESSES", cases[i].listed, 1), 0);
+        cuda_rig_open(&rig);
+        assert_ok(rig.ops->vitals(rig.device, &now, &rig.err), rig.err);
+        assert_int_equal(now.others, cases[i].others);
+        cuda_rig_close(&rig);
+    }
+    assert_int_equal(unsetenv("FAKE_NVML_PROCESSES"), 0);
 }
 
 static void keys_hold_what_is_not_usual(void **state)
@@ -236,6 +258,7 @@ int main(void)
         cmocka_unit_test(without_nvml_nothing_is_zero),
         cmocka_unit_test(a_failing_nvml_tells_nothing),
         cmocka_unit_test(nvml_tells),
+        cmocka_unit_test(others_on_the_gpu_are_counted),
         cmocka_unit_test(keys_hold_what_is_not_usual),
         cmocka_unit_test(one_worker_a_gpu),
     };

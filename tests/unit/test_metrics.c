@@ -70,6 +70,7 @@ static void fill(struct gk_metrics *metrics, struct gk_core_counters *core,
     core->job_done_ms = 1500;
     core->night_done_ms = 2500000;
     core->throttled[GK_CORE_THROTTLE_HW_THERMAL] = 6;
+    core->shared = 8;
     core->child_exits[GK_CORE_COMPILER_MEMORY] = 9;
     gk_histogram_observe_count(&shell->batch_rows, 3);
     gk_histogram_observe_count(&shell->batch_rows, 4);
@@ -120,8 +121,8 @@ static void test_page(void **state)
                     "\ngktune_run_last_success_timestamp_seconds{kind=\"suite\"} 2500\n");
     assert_contains(gk_buf_text(&page),
                     "\ngktune_gpu_throttled_samples_total{reason=\"hw_thermal\"} 6\n");
-    assert_contains(gk_buf_text(&page),
-                    "\ngktune_child_exits_total{how=\"compiler_memory\"} 9\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_gpu_shared_samples_total 8\n");
+    assert_contains(gk_buf_text(&page), "\ngktune_child_exits_total{how=\"compiler_memory\"} 9\n");
     assert_true(metrics.own.open_fds >= 3);
     assert_true(metrics.own.resident_bytes > 100000);
     assert_true(metrics.own.start_s > 1e9);

@@ -358,7 +358,8 @@ static void ends_are_counted(void **state)
     rig_ready(&rig, worker, 1);
     answer_under(&rig, worker, GK_FAILURE_COMPILE_MEMORY, "{\"dropped\":70,\"throttle\":0}");
     rig_ready(&rig, worker, 1);
-    answer_under(&rig, worker, GK_FAILURE_WRONG, "{\"dropped\":0,\"dropped_throttle\":8}");
+    answer_under(&rig, worker, GK_FAILURE_WRONG,
+                 "{\"dropped\":0,\"dropped_shared\":3,\"dropped_throttle\":8}");
     struct gk_core_counters counters = gk_core_counters(rig.core);
     assert_int_equal(counters.child_exits[GK_CORE_EXECUTOR_CRASH], 1);
     assert_int_equal(counters.child_exits[GK_CORE_COMPILER_MEMORY], 1);
@@ -366,6 +367,7 @@ static void ends_are_counted(void **state)
     assert_int_equal(counters.throttled[GK_CORE_THROTTLE_HW_THERMAL], 2); /* the gravest of two */
     assert_int_equal(counters.throttled[GK_CORE_THROTTLE_HW_SLOWDOWN], 0);
     assert_int_equal(counters.throttled[GK_CORE_THROTTLE_OTHER], 64); /* bounded */
+    assert_int_equal(counters.shared, 3);
     assert_true(counters.job_done_ms == 0 && counters.night_done_ms == 0);
     rig_ready(&rig, worker, 1);
     (void)rig_work(&rig, 1000);

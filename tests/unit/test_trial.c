@@ -495,6 +495,7 @@ static struct {
     uint32_t pdl;             /* launches that may overlap what is ahead of them */
     int64_t throttle;         /* why the clock is low, as NVML has it, ... */
     uint32_t throttled_looks; /* ... so many times from now on */
+    const int64_t *others;    /* processes on the GPU at each look from now on; NULL: none */
 } pressed;
 
 static enum gk_status pressed_alloc(struct gk_device *dev, const char *name, uint64_t bytes,
@@ -644,7 +645,8 @@ static enum gk_status pressed_vitals(struct gk_device *dev, struct gk_device_vit
 {
     (void)dev;
     (void)err;
-    *now_out = (struct gk_device_vitals){-1, -1, -1, -1, -1, 0};
+    *now_out =
+        (struct gk_device_vitals){-1, -1, -1, -1, -1, 0, pressed.others ? *pressed.others++ : 0};
     if (pressed.throttled_looks > 0) {
         pressed.throttled_looks--;
         now_out->throttle = pressed.throttle;
@@ -777,7 +779,7 @@ static void throttled_samples_are_taken_again(void **state)
     for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
         struct gk_record record;
         pressed.throttle = cases[i].throttle;
-        pressed.throttled_looks = cases[i].looks;
+        pressed.throttled_looks = cases[i].looks > 0 ? cases[i].looks + 1 : 0; /* one is before */
         run(added, "add{\"n\":500}", NULL, 0, &record);
         assert_int_equal(gk_json_get_int(record.environment, "dropped", -1), cases[i].dropped);
         assert_int_equal(gk_json_get_int(record.environment, "dropped_throttle", 0),
@@ -785,7 +787,31 @@ static void throttled_samples_are_taken_again(void **state)
         assert_int_equal(gk_json_get_int(record.environment, "throttle", -1),
                          cases[i].looks > cases[i].dropped ? cases[i].throttle : 0);
         assert_int_equal(record.marks >> GK_MARK_THROTTLED & 1, cases[i].marked);
-        assert_true(record.time_ns > 0);
+        expect_done(&record, 2);
+    }
+}
+
+/* Whoever else is on the GPU is in the time: before a batch or behind it, such samples are taken
+ * again, three times at most. Who is never alone has a time all the same, and a mark beside it. */
+static void samples_beside_another_process_are_taken_again(void **state)
+{
+    static const struct {
+        int64_t others[8], dropped, told; /* before the first batch, behind it, behind the second */
+    } cases[] = {
+        {{-1, -1}, 0, -1}, {{1, 0}, 1, 0},
+        {{0, 1, 0}, 2, 0},                       /* not told; it went; it came too */
+        {{0, 0, 9}, 0, 0}, {{2, 2, 2, 1}, 3, 1}, /* nobody looks for longer than needed */
+    };
+    (void)state;
+    pressed.ops.vitals = pressed_vitals;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(cases); i++) {
+        struct gk_record record;
+        pressed.others = cases[i].others;
+        run(added, "add{\"n\":500}", NULL, 0, &record);
+        assert_int_equal(gk_json_get_int(record.environment, "dropped_shared", 0),
+                         cases[i].dropped);
+        assert_int_equal(gk_json_get_int(record.environment, "others", -1), cases[i].told);
+        assert_int_equal(record.marks >> GK_MARK_SHARED & 1, cases[i].told > 0);
         expect_done(&record, 2);
     }
 }
@@ -959,6 +985,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press_briefly,
                                         release_pressure),
         cmocka_unit_test_setup_teardown(slow_is_not_hung, press, release_pressure),
+        cmocka_unit_test_setup_teardown(samples_beside_another_process_are_taken_again,
+                                        press_briefly, release_pressure),
         cmocka_unit_test_setup_teardown(throttled_samples_are_taken_again, press_briefly,
                                         release_pressure),
         cmocka_unit_test_setup_teardown(carried_data_is_found, press, release_pressure),

@@ -53,6 +53,7 @@ enum gk_status cuda_vitals(struct gk_device *base, struct gk_device_vitals *vita
         .power_mw = now.power_mw,
         .power_limit_mw = now.power_limit_mw,
         .throttle = now.throttle,
+        .others = gk_nvml_others(cuda_of(base)->nvml),
     };
     return GK_OK;
 }

@@ -327,3 +327,9 @@ int64_t gk_nvml_processes(struct gk_nvml *nvml, int64_t *pids_out, uint32_t max)
     }
     return (int64_t)count;
 }
+
+int64_t gk_nvml_others(struct gk_nvml *nvml)
+{
+    int64_t count = gk_nvml_processes(nvml, NULL, 0);
+    return count > 0 ? count - 1 : -1; /* a list that does not even have us tells nothing */
+}

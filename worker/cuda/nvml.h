@@ -50,5 +50,8 @@ void gk_nvml_about(struct gk_nvml *nvml, struct gk_nvml_about *about_out);
  * else how many there are, of which the first max are written (-1 each when there are more than
  * GK_NVML_PROCESSES_MAX). */
 int64_t gk_nvml_processes(struct gk_nvml *nvml, int64_t *pids_out, uint32_t max);
+/* How many of them are not we; -1: not known. For who has a context on the GPU itself: one of those
+ * that are listed is its own, under whatever number (in a container it may be the host's). */
+int64_t gk_nvml_others(struct gk_nvml *nvml);
 
 #endif
