@@ -791,8 +791,7 @@ static void throttled_samples_are_taken_again(void **state)
     }
 }
 
-/* Whoever else is on the GPU is in the time: before a batch or behind it, such samples are taken
- * again, three times at most. Who is never alone has a time all the same, and a mark beside it. */
+/* Whoever is on the GPU before or behind a batch is in its time; never alone: a mark beside it. */
 static void samples_beside_another_process_are_taken_again(void **state)
 {
     static const struct {
