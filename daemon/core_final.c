@@ -192,18 +192,27 @@ enum gk_status final_begin(struct gk_core *core, struct task *task, struct gk_er
     if (!task->round || best == UINT32_MAX) {
         return gk_fail(err, GK_NOMEM, "out of memory for a final round");
     }
+    bool stands = false;
+    enum gk_status status = final_stands(core, task, &stands, err);
+    if (status != GK_OK) {
+        return status;
+    }
     struct gk_json *changes = gk_json_new_object();
     const struct trial_words *words = trial_words(task->search, &task->search->trials[best]);
     bool ok = words && gk_json_set(changes, "round", gk_json_copy(task->round)) &&
               gk_json_set_int(changes, "attempt", 0) &&
               gk_json_set_real(changes, "best_ns", best_ns) &&
               gk_json_set_string(changes, "best_config", words->config);
-    enum gk_status status = ok ? gk_db_task_update(core->db, task->id, changes, err)
-                               : gk_fail(err, GK_NOMEM, "out of memory");
+    status = ok ? gk_db_task_update(core->db, task->id, changes, err)
+                : gk_fail(err, GK_NOMEM, "out of memory");
     gk_json_free(changes);
     task->attempt = 0;
     if (status == GK_OK) {
-        status = task_move(core, task, TASK_FINAL, NULL, err);
+        status = stands ? task_move(core, task, TASK_DONE,
+                                    "its finalists were compared before and the pick stands; "
+                                    "--fresh compares them again",
+                                    err)
+                        : task_move(core, task, TASK_FINAL, NULL, err);
     }
     task_close(core, task); /* all that the round needs stands in it */
     return status;

@@ -3,7 +3,8 @@
  * are told; core_full.c a full disk; core_job.c states, tasks, binding, ends; core_session.c
  * workers; core_keys.c keys; core_lease.c grants, results; core_search.c asks, tells; core_age.c
  * priorities; core_share.c turns of those who submit; core_fence.c devices without leases;
- * core_care.c work beside serving; core_final.c final rounds; core_spread.c one config on all GPUs
+ * core_care.c work beside serving; core_final.c final rounds; core_stand.c those that need not be
+ * held; core_spread.c one config on all GPUs
  * of a key; core_pick.c picks; core_rates.c counts and times of a job; core_load.c restart;
  * core_submit.c, core_suite.c and requests*.c the verbs of clients.
  */
@@ -184,7 +185,7 @@ struct job {
     int64_t id;
     struct share *share; /* that it counts to */
     enum job_state state;
-    bool private_ok, finishing, spread;
+    bool private_ok, finishing, spread, fresh;
     int64_t budget_trials; /* 0: seconds */
     double budget_ns;
     char *strategy, *policy, *bundle, *what;
@@ -534,6 +535,17 @@ enum gk_status trial_told(struct gk_core *core, struct task *task, struct trial 
                           const struct lease *lease, const char *state, int64_t reused,
                           struct gk_err *err);
 uint64_t record_rank(const struct gk_record *record);
+
+/* ---- core_suite.c ---- */
+/* What ages a row and is no part of its identity: driver, VBIOS, highest clock of two devices. */
+bool same_context(const struct gk_json *then, const struct gk_json *now);
+
+/* ---- core_stand.c ---- */
+/* Whether the store knows what the task's round would say: all that would be compared was compared
+ * in the round that the pick of today comes from, under the same driver. Never of a night, and not
+ * where somebody asked for a fresh round or for the spread. */
+enum gk_status final_stands(struct gk_core *core, const struct task *task, bool *stands_out,
+                            struct gk_err *err);
 
 /* ---- core_final.c ---- */
 enum gk_status final_begin(struct gk_core *core, struct task *task, struct gk_err *err);

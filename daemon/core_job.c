@@ -25,7 +25,8 @@ static const uint32_t JOB_MOVES[] = {
 };
 static const uint32_t TASK_MOVES[] = {
     [TASK_WAITING] = TO(TASK_SEARCHING) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
-    [TASK_SEARCHING] = TO(TASK_FINAL) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
+    /* done at once: the pick of today stands */
+    [TASK_SEARCHING] = TO(TASK_FINAL) | TO(TASK_DONE) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
     [TASK_FINAL] = TO(TASK_SPREAD) | TO(TASK_JUDGED) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
     [TASK_SPREAD] = TO(TASK_JUDGED) | TO(TASK_CANCELLED),
     [TASK_JUDGED] = TO(TASK_DONE) | TO(TASK_FAILED) | TO(TASK_CANCELLED),
@@ -134,7 +135,8 @@ enum gk_status task_move(struct gk_core *core, struct task *task, enum task_stat
         notice->task = task->id;
         notice_name(notice, task->arch);
     }
-    if (status == GK_OK && (to == TASK_JUDGED || to == TASK_FAILED)) {
+    bool stands = to == TASK_DONE && !was_ended;
+    if (status == GK_OK && (to == TASK_JUDGED || to == TASK_FAILED || stands)) {
         struct gk_json *body = gk_json_new_object();
         (void)(gk_json_set_int(body, "task", task->id) &&
                gk_json_set_string(body, "state", TASK_NAMES[to]) &&

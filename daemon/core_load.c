@@ -64,6 +64,7 @@ struct job *job_from_row(const struct gk_json *row, struct gk_err *err)
     job->private_ok = gk_json_get_bool(row, "private_ok", false);
     job->finishing = gk_json_get_bool(row, "finishing", false);
     job->spread = gk_json_get_bool(row, "spread", false);
+    job->fresh = gk_json_get_bool(row, "fresh", false);
     job->budget_trials = gk_json_get_int(row, "budget_trials", 0);
     job->budget_ns = gk_json_get_real(row, "budget_s", 0) * 1e9;
     job->strategy = copy_text(row, "strategy", &ok);

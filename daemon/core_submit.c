@@ -367,6 +367,7 @@ static enum gk_status store_job(struct gk_core *core, const struct submit *s, in
         gk_json_set(row, "archs", gk_json_copy(s->archs)) &&
         gk_json_set_bool(row, "private_ok", gk_json_get_bool(s->body, "private_ok", false)) &&
         gk_json_set_bool(row, "spread", gk_json_get_bool(s->body, "spread", false)) &&
+        gk_json_set_bool(row, "fresh", gk_json_get_bool(s->body, "fresh", false)) &&
         gk_json_set_int(row, "budget_trials", s->budget_trials) &&
         gk_json_set_real(row, "budget_s", s->budget_s) &&
         gk_json_set_string(row, "strategy", s->strategy) && gk_json_set_int(row, "seed", s->seed) &&

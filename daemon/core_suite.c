@@ -52,8 +52,7 @@ static bool same_text(const struct gk_json *a, const struct gk_json *b, const ch
     return strcmp(gk_json_get_string(a, key, ""), gk_json_get_string(b, key, "")) == 0;
 }
 
-/* What ages a row and is no part of its identity: driver, VBIOS, highest clock. */
-static bool same_context(const struct gk_json *then, const struct gk_json *now)
+bool same_context(const struct gk_json *then, const struct gk_json *now)
 {
     return same_text(then, now, "driver") && same_text(then, now, "vbios") &&
            gk_json_get_int(then, "clock_khz", 0) == gk_json_get_int(now, "clock_khz", 0);

@@ -298,9 +298,7 @@ static enum gk_status mark_stale(struct gk_core *core, struct gk_json *row, stru
     }
     bool ok = gk_json_set_bool(row, "stale", why != NULL) &&
               (!why || gk_json_set_string(row, "stale_because", why)) &&
-              gk_json_set_int(row, "tie_count", (int64_t)gk_json_count(gk_json_get(row, "ties"))) &&
-              gk_json_set_int(row, "age_ms",
-                              (int64_t)core->wall_ms - gk_json_get_int(row, "confirmed_ms", 0));
+              gk_json_set_int(row, "tie_count", (int64_t)gk_json_count(gk_json_get(row, "ties")));
     return ok ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
@@ -319,9 +317,19 @@ static enum gk_status list_picks(struct request *r, const char *op, struct gk_er
     return merge(r, page, status, err);
 }
 
+/* Not of an export: the same store exports the same bytes tomorrow. */
 static enum gk_status verb_best(struct request *r, struct gk_err *err)
 {
-    return list_picks(r, gk_json_get_string(r->body, "op", NULL), err);
+    enum gk_status status = list_picks(r, gk_json_get_string(r->body, "op", NULL), err);
+    const struct gk_json *rows = gk_json_get(r->reply, "rows");
+    for (size_t i = 0; status == GK_OK && i < gk_json_count(rows); i++) {
+        struct gk_json *row = (struct gk_json *)(uintptr_t)gk_json_at(rows, i); /* ours, not lent */
+        int64_t then = gk_json_get_int(row, "confirmed_ms", 0);
+        if (!gk_json_set_int(row, "age_ms", (int64_t)r->core->wall_ms - then)) {
+            status = gk_fail(err, GK_NOMEM, "out of memory");
+        }
+    }
+    return status;
 }
 
 /* Each row with the device that it was judged on: an export renders its limits. A store that lost

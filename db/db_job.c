@@ -9,7 +9,7 @@ static const char JOB_COLUMNS[] =
     "submit_id spec_key what ops bundle archs private_ok "
     "budget_trials budget_s strategy seed priority "
     "policy incumbents state finishing created_ms ended_ms problems "
-    "tasks done trials failed reason suite slot night until_ms key spread";
+    "tasks done trials failed reason suite slot night until_ms key spread fresh";
 static const char TASK_COLUMNS[] =
     "job problem arch gpu state props nvrtc hints strategy_version trials verified failed spent_ns "
     "best_ns best_config default_config incumbent round attempt verdict reason flags not_run";
@@ -229,6 +229,21 @@ enum gk_status gk_db_task_former(struct gk_db *db, int64_t job, int64_t problem,
                   " AND t.gpu=?4 AND t.nvrtc=?5 AND t.state='done' AND j.job<>?1 AND j.spec_key="
                   "(SELECT spec_key FROM jobs WHERE job=?1) ORDER BY t.task DESC LIMIT 1",
                   "iisss", job, problem, arch, gpu, nvrtc);
+}
+
+enum gk_status gk_db_task_verdict(struct gk_db *db, int64_t task, struct gk_json **verdict_out,
+                                  struct gk_err *err)
+{
+    struct gk_json *row = NULL;
+    enum gk_status status =
+        db_row(db, err, &row, "SELECT verdict FROM tasks WHERE task=?1", "i", task);
+    const struct gk_json *verdict = gk_json_get(row, "verdict");
+    *verdict_out = verdict ? gk_json_copy(verdict) : NULL;
+    if (status == GK_OK && verdict && !*verdict_out) {
+        status = gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    gk_json_free(row);
+    return status;
 }
 
 enum gk_status gk_db_task_has_twins(struct gk_db *db, int64_t task, int64_t problem,

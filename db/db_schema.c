@@ -179,8 +179,11 @@ static const char VERSION_6[] =
     " regime TEXT NOT NULL, reason TEXT, at_ms INTEGER NOT NULL, UNIQUE(task, device_key));"
     "CREATE INDEX spreads_op ON spreads(op, arch, gpu, policy, task);";
 
-static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3,
-                                    VERSION_4, VERSION_5, VERSION_6};
+/* Asked for with `--fresh`: its final rounds are held though the store knows their outcome. */
+static const char VERSION_7[] = "ALTER TABLE jobs ADD COLUMN fresh BOOL;";
+
+static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4,
+                                    VERSION_5, VERSION_6, VERSION_7};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
 
 static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,

@@ -429,6 +429,63 @@ static void the_same_command_asks_the_same(void **state)
     rig_close(&rig);
 }
 
+/* A submission of one problem, with one more member; returns whether a final round is held. */
+static bool holds_a_round(struct rig *rig, const char *id, int64_t budget, const char *member,
+                          int64_t *job_out)
+{
+    struct gk_json *body = rig_submit_body(rig, id, "sm_90a", budget, ONE);
+    assert_true(!member || gk_json_set_bool(body, member, true));
+    assert_string_equal(rig_request(rig, "submit", body), "OK");
+    *job_out = gk_json_get_int(rig->reply, "job", 0);
+    bool held = work(rig, true) != NULL;
+    (void)work(rig, false);
+    return held;
+}
+
+/* A round over the same finalists would be another draw of the same dice: the pick stands, its row
+ * as it is, unless somebody asks for a fresh one or there is something new to compare. */
+static void a_pick_stands(void **state)
+{
+    struct rig rig;
+    int64_t job = 0;
+    (void)state;
+    open_rig(&rig, true);
+    rig.measured.vendor_ns = 9000;
+    rig.measured.time_of = close_times;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    assert_true(holds_a_round(&rig, "a", 6, NULL, &job));
+    struct gk_json *first = gk_json_copy(pick_of(&rig, job));
+    rig.wall_ms += 5000;
+    assert_false(holds_a_round(&rig, "b", 6, NULL, &job));
+    struct gk_json *second = gk_json_copy(pick_of(&rig, job));
+    assert_int_equal(gk_json_get_int(second, "age_ms", 0) - gk_json_get_int(first, "age_ms", 0),
+                     5000);
+    assert_true(gk_json_set_int(second, "age_ms", gk_json_get_int(first, "age_ms", 0)));
+    assert_true(gk_json_equal(first, second));
+    (void)rig_job_state(&rig, job);
+    const struct gk_json *task = gk_json_at(gk_json_get(rig.reply, "tasks"), 0);
+    assert_string_equal(gk_json_get_string(task, "state", ""), "done");
+    assert_non_null(strstr(gk_json_get_string(task, "reason", ""), "--fresh"));
+    /* an earlier one stands still when the one between measured nothing */
+    assert_false(holds_a_round(&rig, "c", 6, NULL, &job));
+    assert_true(holds_a_round(&rig, "d", 6, "spread", &job));
+    rig.wall_ms += 5000;
+    assert_true(holds_a_round(&rig, "e", 6, "fresh", &job));
+    const struct gk_json *pick = pick_of(&rig, job);
+    assert_int_equal(gk_json_get_int(pick, "job", 0), job);
+    assert_true(gk_json_get_int(pick, "confirmed_ms", 0) >
+                gk_json_get_int(first, "confirmed_ms", 0));
+    assert_true(holds_a_round(&rig, "f", 12, NULL, &job)); /* more finalists than then */
+    assert_false(holds_a_round(&rig, "g", 12, NULL, &job));
+    rig.driver = "600.1";
+    rig_hello(&rig, &rig.workers[0]);
+    rig_ready(&rig, &rig.workers[0], 4);
+    assert_true(holds_a_round(&rig, "h", 12, NULL, &job));
+    gk_json_free(first);
+    gk_json_free(second);
+    rig_close(&rig);
+}
+
 static void a_malformed_pass_is_never_sent_again(void **state)
 {
     struct rig rig;
@@ -505,6 +562,7 @@ int main(void)
         cmocka_unit_test(a_noisy_round_ends_with_its_passes),
         cmocka_unit_test(rates_count_what_was_new),
         cmocka_unit_test(the_same_command_asks_the_same),
+        cmocka_unit_test(a_pick_stands),
         cmocka_unit_test(a_malformed_pass_is_never_sent_again),
         cmocka_unit_test(begun_leases_are_known_after_a_restart),
         cmocka_unit_test(rows_carry_their_device),

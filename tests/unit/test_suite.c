@@ -147,6 +147,33 @@ static void test_all_errors_at_once(void **state)
     rig_close(&rig);
 }
 
+/* A plain job leaves a pick as it is when the store knows its round; a night measures. */
+static void test_a_night_measures(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    (void)rig_connect(&rig, "s1", "cuda:0", 4);
+    for (int night = 1; night <= 2; night++) {
+        const char *name = night == 1 ? "n1" : "n2";
+        rig.wall_ms += 60000;
+        assert_string_equal(
+            send_night(&rig, "s", name, set_of(&rig, name, "a", "sm_90a", TWO, 0, false), NULL),
+            "OK");
+        int64_t job = member(&rig, 0, "job");
+        (void)rig_work(&rig, 1000);
+        assert_string_equal(rig_job_state(&rig, job), "done");
+        assert_int_equal(rig_count(&rig, "best", "rows", job), 2);
+        for (size_t i = 0; i < 2; i++) {
+            const struct gk_json *row = gk_json_at(gk_json_get(rig.reply, "rows"), i);
+            assert_int_equal(gk_json_get_int(row, "job", 0), job);
+            assert_int_equal(gk_json_get_int(row, "age_ms", -1), 0);
+        }
+    }
+    rig_close(&rig);
+}
+
 static void test_if_changed(void **state)
 {
     struct rig rig;
@@ -349,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_night_at_a_time),
         cmocka_unit_test(test_all_errors_at_once),
+        cmocka_unit_test(test_a_night_measures),
         cmocka_unit_test(test_if_changed),
         cmocka_unit_test(test_until),
         cmocka_unit_test(test_out_of_time),
