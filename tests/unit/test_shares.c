@@ -104,6 +104,14 @@ static void a_key_without_a_search_has_a_place(void **state)
     rig_close(&rig);
 }
 
+static void pass_minutes(struct rig *rig, struct rig_worker *worker, int minutes)
+{
+    for (int s = 0; s < 30 * minutes; s++) {
+        rig_advance(rig, 2000);
+        rig_send(rig, worker, GK_MSG_PING, 0, gk_json_new_object());
+    }
+}
+
 /* A flood that waits does not become more urgent by its number: the waiting of a key is one. */
 static void waiting_does_not_add_up(void **state)
 {
@@ -117,13 +125,27 @@ static void waiting_does_not_add_up(void **state)
     }
     for (int minutes = 0; minutes < 30; minutes++) { /* its first jobs are served all the time */
         (void)leases_of(&rig, worker, 0, 1);
-        for (int s = 0; s < 30; s++) {
-            rig_advance(&rig, 2000);
-            rig_send(&rig, worker, GK_MSG_PING, 0, gk_json_new_object());
-        }
+        pass_minutes(&rig, worker, 1);
     }
     int64_t job = job_as(&rig, "alone", 1, 0, ONE);
     assert_in_range(leases_of(&rig, worker, job, 10), 4, 6);
+    rig_close(&rig);
+}
+
+/* Both have waited for as long, since no device was free: who has twenty jobs is not ahead. */
+static void a_crowd_has_waited_once(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 0);
+    for (int64_t i = 1; i <= 20; i++) {
+        (void)job_as(&rig, "flood", i, 0, MANY);
+    }
+    int64_t job = job_as(&rig, "alone", 1, 0, ONE);
+    pass_minutes(&rig, worker, 10);
+    assert_int_equal(leases_of(&rig, worker, job, 8), 4);
     rig_close(&rig);
 }
 
@@ -174,6 +196,7 @@ int main(void)
         cmocka_unit_test(a_flood_leaves_every_second_turn),
         cmocka_unit_test(a_key_without_a_search_has_a_place),
         cmocka_unit_test(waiting_does_not_add_up),
+        cmocka_unit_test(a_crowd_has_waited_once),
         cmocka_unit_test(urgent_work_comes_first),
         cmocka_unit_test(a_key_has_a_quota),
     };
