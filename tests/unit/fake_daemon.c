@@ -171,7 +171,7 @@ void fake_daemon_send(struct fake_daemon *daemon, enum gk_message_type type, int
                       struct gk_json *body)
 {
     struct gk_message message = {.type = type,
-                                 .epoch = 7,
+                                 .epoch = daemon->epoch ? daemon->epoch : 7,
                                  .session = daemon->session,
                                  .token = (uint64_t)token,
                                  .body = body};
@@ -194,6 +194,7 @@ static void answer_hello(struct fake_daemon *daemon, const struct gk_message *me
                 gk_json_set_int(body, "liveness", 10) &&
                 gk_json_set(body, "drop", gk_json_new_array()) &&
                 gk_json_set(body, "keep", gk_json_new_array()));
+    assert_true(!daemon->store_id || gk_json_set_string(body, "store_id", daemon->store_id));
     fake_daemon_send(daemon, GK_MSG_WELCOME, 0, body);
 }
 

@@ -24,6 +24,8 @@ struct fake_daemon {
     int64_t credit;
     int64_t device;       /* of the leases that are given from now on */
     bool mute;            /* do not answer PING, acknowledge nothing by itself */
+    uint64_t epoch;       /* of what is sent from now on; 0: 7 */
+    const char *store_id; /* of the store that it says to have; NULL: it does not say */
     struct gk_json *held; /* of the last HELLO */
 };
 

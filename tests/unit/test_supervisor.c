@@ -450,6 +450,43 @@ static void compiles_with_what_is_left(void **state)
     fake_daemon_close(&daemon);
 }
 
+/* As a daemon that does not know the session any more: the worker says HELLO. */
+static void forget_session(struct fake_daemon *daemon)
+{
+    struct gk_json *body = gk_json_new_object();
+    assert_true(gk_json_set_string(body, "status", "STALE") &&
+                gk_json_set_string(body, "text", "gone"));
+    fake_daemon_send(daemon, GK_MSG_ERROR, 0, body);
+}
+
+/* Two daemons over two copies of one store, as after a failover that went wrong: whoever has seen
+ * the newer one runs nothing for the older. Another store's epochs are another matter. */
+static void an_older_copy_gets_nothing_done(void **state)
+{
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    open_mock(&daemon);
+    (void)trial(&daemon, 1, CONFIG("32", "none"), 30, "none");
+    daemon.epoch = 6;
+    forget_session(&daemon);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message); /* it was told of epoch 6 */
+    gk_message_fini(&message);
+    fake_daemon_lease(&daemon, 2, "add{\"n\":1000}", CONFIG("32", "none"), 30);
+    daemon.epoch = 8;
+    fake_daemon_next(&daemon, &message); /* and does not begin, but asks again */
+    assert_int_equal(message.type, GK_MSG_HELLO);
+    gk_message_fini(&message);
+    (void)trial(&daemon, 3, CONFIG("32", "none"), 30, "none");
+    daemon.epoch = 1;
+    daemon.store_id = "of another service at this address";
+    forget_session(&daemon);
+    fake_daemon_expect(&daemon, GK_MSG_HELLO, &message);
+    gk_message_fini(&message);
+    (void)trial(&daemon, 4, CONFIG("32", "none"), 30, "none");
+    fake_daemon_close(&daemon);
+}
+
 /* The compile process that works on the task; another one than `before`. */
 static pid_t compiling(const struct fake_daemon *daemon, pid_t before)
 {
@@ -514,6 +551,7 @@ int main(void)
         cmocka_unit_test(spooled_result),
         cmocka_unit_test(reconnects),
         cmocka_unit_test(a_new_connection_is_a_new_session),
+        cmocka_unit_test(an_older_copy_gets_nothing_done),
         cmocka_unit_test(emulated),
         cmocka_unit_test(killed_compilers),
         cmocka_unit_test(compiles_with_what_is_left),
