@@ -207,9 +207,11 @@ static void deliver(struct rig *rig, struct rig_worker *worker, struct gk_messag
     case GK_MSG_REJECT:
         worker->rejects++;
         worker->retry_after_ms = gk_json_get_int(message->body, "retry_after_ms", -1);
-        worker->errors++;
-        break;
+        /* fall through */
     case GK_MSG_ERROR:
+        (void)snprintf(worker->told, sizeof worker->told, "%s %s",
+                       gk_json_get_string(message->body, "code", ""),
+                       gk_json_get_string(message->body, "text", ""));
         worker->errors++;
         break;
     default:

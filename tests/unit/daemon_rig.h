@@ -22,6 +22,7 @@ struct rig_worker {
     uint64_t cancelled, errors, acks_stored, acks_duplicate, acks_stale, acks_dropped;
     uint64_t acks_not_owner, acks_conflict, rejects;
     int64_t retry_after_ms;  /* of the last REJECT */
+    char told[256];          /* by the last REJECT or ERROR */
     const char *host, *boot; /* that HELLO claims; NULL: the same as all others */
     int64_t version;         /* that it speaks; 0: ours */
     uint64_t left_out;       /* entries of rounds that later passes go without, once for each ACK */

@@ -185,6 +185,8 @@ static void test_versions(void **state)
     rig_hello(&rig, newer);
     assert_int_equal(newer->session, 0);
     assert_int_equal(newer->retry_after_ms, 60000); /* daemons are upgraded first */
+    assert_string_equal(newer->told, "VERSION the worker speaks protocol 2 to 2, this daemon 1 to "
+                                     "1: upgrade the daemon");
     newer->version = 0;
     rig_hello(&rig, newer);
     assert_true(newer->session != 0);
@@ -198,6 +200,38 @@ static void rubbish(struct rig *rig, struct rig_worker *worker, enum gk_status s
     struct gk_err why = {.status = status, .text = "rubbish"};
     assert_int_equal(gk_core_malformed(rig->core, &worker->peer, &why, rig->now_ns, NULL), GK_OK);
     rig_pump(rig);
+}
+
+/* What this build does not know may be of a newer one: it is answered, and costs neither the
+ * session nor what the worker holds, however often it comes. */
+static void unknown_words_cost_no_session(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = stranger(&rig, "s1", "k", "10.0.0.1");
+    rig_hello(&rig, worker);
+    rig_ready(&rig, worker, 2);
+    int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
+    assert_int_equal(worker->lease_count, 2);
+    for (uint64_t i = 1; i <= 20; i++) {
+        rubbish(&rig, worker, GK_VERSION);
+        assert_int_equal(worker->errors, i);
+    }
+    for (uint64_t i = 1; i <= 4; i++) { /* and a few of a type that is none */
+        rubbish(&rig, worker, GK_PROTOCOL);
+        assert_int_equal(worker->errors, 20 + i);
+    }
+    assert_non_null(strstr(worker->told, "rubbish"));
+    struct gk_core_counters counters = gk_core_counters(rig.core);
+    assert_int_equal(counters.malformed, 24);
+    assert_int_equal(counters.suspended, 0);
+    assert_int_equal(counters.sessions, 1);
+    assert_int_equal(counters.held_leases, 2);
+    (void)rig_work(&rig, 1000);
+    assert_string_equal(rig_job_state(&rig, job), "done");
+    rig_close(&rig);
 }
 
 static void test_suspended(void **state)
@@ -429,9 +463,10 @@ int main(void)
         cmocka_unit_test(test_single_key),        cmocka_unit_test(test_pool_key),
         cmocka_unit_test(test_same_worker_moves), cmocka_unit_test(test_spool_of_another_key),
         cmocka_unit_test(test_one_worker_a_gpu),  cmocka_unit_test(test_emulated_devices_are_many),
-        cmocka_unit_test(test_versions),          cmocka_unit_test(test_suspended),
-        cmocka_unit_test(test_not_owner),         cmocka_unit_test(test_conflict),
-        cmocka_unit_test(test_numbered),          cmocka_unit_test(test_revoked),
+        cmocka_unit_test(test_versions),          cmocka_unit_test(unknown_words_cost_no_session),
+        cmocka_unit_test(test_suspended),         cmocka_unit_test(test_not_owner),
+        cmocka_unit_test(test_conflict),          cmocka_unit_test(test_numbered),
+        cmocka_unit_test(test_revoked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
