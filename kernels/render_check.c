@@ -11,6 +11,7 @@
 /* The same on every GPU that NVRTC compiles for; dev.* carries what differs. */
 static const int64_t block_max[3] = {1024, 1024, 64};
 #define CLUSTER_PORTABLE_MAX 8
+#define CLUSTER_MAX          16
 
 enum gk_status gk_dimension_check(const struct gk_launch_def *launch, const char *what,
                                   uint32_t axis, int64_t value, int64_t limit, struct gk_err *err)
@@ -30,14 +31,18 @@ static enum gk_status check_cluster(const struct gk_plan_launch *launch,
     if (blocks <= 1) {
         return GK_OK;
     }
-    int64_t limit = dev->cluster_max;
-    bool portable = !launch->def->nonportable_cluster && limit > CLUSTER_PORTABLE_MAX;
-    limit = portable ? CLUSTER_PORTABLE_MAX : limit;
+    bool portable = !launch->def->nonportable_cluster;
+    int64_t limit = dev->cluster_max; /* that a device takes from anybody */
+    if (limit >= CLUSTER_PORTABLE_MAX) {
+        limit = portable ? CLUSTER_PORTABLE_MAX : CLUSTER_MAX; /* of more the driver decides */
+    }
     if (blocks > limit) {
         return gk_fail(err, GK_LIMIT,
                        "launch %s: a cluster of %" PRId64 " blocks; at most %" PRId64 " on %s%s",
                        name, blocks, limit, dev->target,
-                       portable ? " without the attribute nonportable_cluster" : "");
+                       portable && limit == CLUSTER_PORTABLE_MAX
+                           ? " without the attribute nonportable_cluster"
+                           : "");
     }
     for (uint32_t i = 0; i < 3; i++) {
         if (launch->grid[i] % launch->cluster[i] != 0) {

@@ -22,14 +22,16 @@
 //           head are queries of 0 and are not stored.
 // Pages     A warp reads its entries of the page table 32 at a time, one a lane, and the next 32
 //           while these are used; a copying lane gets its page by a shuffle.
+// Combine   Parts of a row are added by a second launch, by the last block that comes, or by the
+//           blocks of a cluster, which are the parts (decode_cluster.cuh).
 // Rope      Queries are turned as they come. A tile of keys is turned on its way to a second tile,
 //           from which it is multiplied.
 //
 // Parameters (decode_mma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS,
 // STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared memory
 // for every tile), LOAD (how caches treat keys and values), REUSE (how they treat what all parts of
-// a row read: queries and angles), BLOCKS that registers are left for, COMBINE (who adds the parts:
-// the last block that comes, or a second launch). The chunk is an argument.
+// a row read: queries and angles), BLOCKS that registers are left for, COMBINE (who adds parts).
+// The chunk is an argument.
 //
 // Rejected: calling the first tiles into L2 by prefetch before the request's length is known. On an
 // H200 it costs 0.7 to 1.1 us of 11 and 23 us: every line is asked for twice.
@@ -59,6 +61,7 @@ struct Config {
     static constexpr CacheUse kReuse = static_cast<CacheUse>(GK_REUSE);
     static constexpr u32 kBlocks = GK_BLOCKS; // an SM
     static constexpr bool kLastCombines = DECODE_LAST_COMBINES;
+    static constexpr bool kCluster = DECODE_CLUSTER; // its blocks are the parts of the same rows
     static constexpr bool kPrefix = DECODE_PREFIX;
     static constexpr bool kCausal = GK_CAUSAL;
     static constexpr bool kTurns = GK_ROPE != GK_ROPE_NONE, kNeox = GK_ROPE == GK_ROPE_NEOX;
@@ -92,6 +95,10 @@ struct Config {
 } // namespace decode
 
 #include "decode_rows.cuh"
+
+#if DECODE_CLUSTER
+#include "decode_cluster.cuh"
+#endif
 
 namespace decode
 {
@@ -466,13 +473,62 @@ GK_DEVICE Cache find_cache(const Strides &strides, const Inputs &in, const Work 
                  strides.key * kBytes};
 }
 
+// Parts of rows that others have parts of, too: to the workspace; and who comes last adds them.
+GK_DEVICE void finish_part(Smem &smem, State &state, const Problem &problem, const Work &work,
+                           const Shape &shape, const Output<Config::Element, Config::kDim> &output,
+                           const Partial &partial, u32 *arrivals, float value_scale)
+{
+#if __CUDA_ARCH__ >= 900
+    allow_next_launch(); // which waits for this one's results
+#endif
+    meet(smem.meeting, state);
+    const i32 part = Config::kPrefix ? work.part : shape.prefix_parts + work.part;
+    store_rows(smem.meeting, problem, output, partial, part, work.whole, work.first_row, shape.rows,
+               work.kv_head, value_scale);
+    if (Config::kLastCombines && !work.whole) {
+        u32 *counter = arrivals + static_cast<i64>(work.request) * gridDim.x + blockIdx.x;
+        if (arrive_last(counter, static_cast<u32>(work.parts), smem.ticket[0])) {
+            combine_rows(reinterpret_cast<float *>(&smem.meeting), problem, output, partial,
+                         work.parts, work.first_row, shape.rows, work.kv_head);
+        }
+    }
+}
+
+#if DECODE_CLUSTER
+// The same in a cluster. The warp's ring is drained.
+GK_DEVICE void finish_in_cluster(Smem &smem, State &state, const Problem &problem, const Work &work,
+                                 const Shape &shape,
+                                 const Output<Config::Element, Config::kDim> &output,
+                                 float value_scale)
+{
+    constexpr u32 kRingBytes = sizeof(smem.loop.ring[0]);
+    static_assert(sizeof(Left) <= kRingBytes, "a warp leaves its sums where its ring lay");
+    const i32 rows = min_of(shape.rows - work.first_row, static_cast<i32>(Config::kRows));
+    __syncwarp(); // no lane reads a tile any more, none has a copy on its way
+    leave_sums(reinterpret_cast<Left &>(smem.loop.ring[warp_index()]), state, rows);
+    combine_cluster<kRingBytes>(reinterpret_cast<Left &>(smem.loop.ring[0]), problem, output,
+                                work.first_row, rows, work.kv_head, value_scale);
+}
+#endif
+
+GK_DEVICE Work find_work_of_block(const Shape &shape, const i32 *lengths)
+{
+    const i32 request = static_cast<i32>(blockIdx.z);
+#if DECODE_CLUSTER
+    return find_work(shape, lengths, static_cast<i32>(blockIdx.x / cluster_size()),
+                     static_cast<i32>(cluster_rank()), request);
+#else
+    return find_work(shape, lengths, static_cast<i32>(blockIdx.x), static_cast<i32>(blockIdx.y),
+                     request);
+#endif
+}
+
 GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const Strides &strides,
                          const Output<Config::Element, Config::kDim> &output,
                          const Partial &partial, u32 *arrivals)
 {
-    const Work work = find_work(shape, in.lengths, static_cast<i32>(blockIdx.x),
-                                static_cast<i32>(blockIdx.y), static_cast<i32>(blockIdx.z));
-    if (!work.any) {
+    const Work work = find_work_of_block(shape, in.lengths);
+    if (!work.any && !Config::kCluster) {
         return;
     }
     const Problem problem{
@@ -498,21 +554,12 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
     const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
     run_ring(smem, feed, state, Queries(smem.query), problem, seen, begin, work.end, seen_by_all,
              scale);
-#if __CUDA_ARCH__ >= 900
-    allow_next_launch(); // which waits for this one's results
-#endif
-    meet(smem.meeting, state);
     const float value_scale = in.v_scale == nullptr ? 1.0f : in.v_scale[work.kv_head];
-    const i32 part = Config::kPrefix ? work.part : shape.prefix_parts + work.part;
-    store_rows(smem.meeting, problem, output, partial, part, work.whole, work.first_row, shape.rows,
-               work.kv_head, value_scale);
-    if (Config::kLastCombines && !work.whole) {
-        u32 *counter = arrivals + static_cast<i64>(work.request) * gridDim.x + blockIdx.x;
-        if (arrive_last(counter, static_cast<u32>(work.parts), smem.ticket[0])) {
-            combine_rows(reinterpret_cast<float *>(&smem.meeting), problem, output, partial,
-                         work.parts, work.first_row, shape.rows, work.kv_head);
-        }
-    }
+#if DECODE_CLUSTER
+    finish_in_cluster(smem, state, problem, work, shape, output, value_scale);
+#else
+    finish_part(smem, state, problem, work, shape, output, partial, arrivals, value_scale);
+#endif
 }
 
 } // namespace decode

@@ -5,6 +5,7 @@
 
 #define DECODE_PREFIX        true
 #define DECODE_LAST_COMBINES false // blocks of two launches do not count one another
+#define DECODE_CLUSTER       false
 #include "decode_body.cuh"
 
 using namespace decode;

@@ -40,21 +40,33 @@ struct Work {
     bool whole; // whether the rows have no other part
 };
 
-// `column` counts key heads, then tiles of a head's rows.
-GK_DEVICE Work find_work(const Shape &shape, const i32 *lengths, i32 column, i32 part, i32 request)
+// What no length is needed for. `column` counts key heads, then tiles of a head's rows.
+GK_DEVICE Work place_work(const Shape &shape, i32 column, i32 part, i32 request)
 {
     Work work;
     work.kv_head = column % shape.kv_heads;
     work.first_row = column / shape.kv_heads * static_cast<i32>(Config::kRows);
     work.request = request;
     work.part = part;
-    work.keys = Config::kPrefix ? shape.prefix : lengths[work.request];
+    work.begin = part * shape.chunk;
+    return work;
+}
+
+// The rest.
+GK_DEVICE void size_work(Work &work, const Shape &shape, i32 keys)
+{
+    work.keys = keys;
     work.parts = parts_of(work.keys, shape.chunk);
-    work.begin = work.part * shape.chunk;
     work.end = min_of(work.begin + shape.chunk, work.keys);
     work.whole = !Config::kPrefix && shape.prefix_parts == 0 && work.parts <= 1;
     // A request without any key has its rows of zeros from block 0.
     work.any = work.part < work.parts || (work.whole && work.part == 0);
+}
+
+GK_DEVICE Work find_work(const Shape &shape, const i32 *lengths, i32 column, i32 part, i32 request)
+{
+    Work work = place_work(shape, column, part, request);
+    size_work(work, shape, Config::kPrefix ? shape.prefix : lengths[request]);
     return work;
 }
 

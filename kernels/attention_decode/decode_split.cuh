@@ -1,9 +1,12 @@
 // attention_decode over the keys that requests have of their own: see decode_body.cuh.
 // Grid: x key heads, and tiles of rows where a request has more than 16 M_TILES; y parts, for the
-// longest request that there is room for; z requests. Blocks without keys leave at once.
+// longest request that there is room for; z requests. Blocks without keys leave at once. With
+// COMBINE = cluster the parts are a cluster's blocks: x counts them first, then key heads and
+// tiles, y is 1, and no block leaves.
 
 #define DECODE_PREFIX        false
 #define DECODE_LAST_COMBINES (GK_COMBINE == GK_COMBINE_LAST)
+#define DECODE_CLUSTER       (GK_COMBINE == GK_COMBINE_CLUSTER)
 #include "decode_body.cuh"
 
 using namespace decode;

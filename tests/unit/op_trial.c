@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "core/status.h"
 #include "search/space.h"
+#include "worker/device_emu.h"
 
 void op_trial_need(enum gk_status status, const struct gk_err *err)
 {
@@ -183,4 +185,31 @@ void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catal
     op_trial_build(rig, catalog, op, problem, config, &built);
     op_trial_run_built(rig, &built, set, record);
     op_trial_unbuild(&built);
+}
+
+void op_trial_schedules(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                        const struct gk_op *op, const char *fields, const char *values)
+{
+    static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_RANDOM, GK_EMU_EARLY};
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_err err = {0};
+    char text[400];
+    (void)snprintf(text, sizeof text, "%s%s", op->fields.op, fields);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
+    (void)op_trial_config(op, &problem, &def, values, &config);
+    for (uint32_t i = 0; i < GK_ARRAY_COUNT(SCHEDULES); i++) {
+        struct gk_record record;
+        gk_device_emu_schedule(rig->device, SCHEDULES[i]);
+        op_trial_run(rig, catalog, op, &problem, &config, i, &record);
+        if (record.failure != GK_FAILURE_NONE) {
+            fail_msg("%s %s, schedule %u: %s at %s: %s", text, values, i,
+                     gk_failure_name(record.failure), gk_stage_name(record.stage), record.message);
+        }
+        gk_record_fini(&record);
+    }
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
 }

@@ -37,7 +37,13 @@ void op_trial_run(const struct op_trial_rig *rig, const struct gk_catalog *catal
                   const struct gk_op *op, const struct gk_problem *problem,
                   const struct gk_config *config, uint32_t set, struct gk_record *record);
 
-/* The same in parts, for who runs changed code: `codes` may be changed between build and run. */
+/* The first legal config with these values (as op_trial_config takes them) on the problem with
+ * these fields, under each of the emulated device's three schedules, on another input set each.
+ * Fails the test where one is not verified. */
+void op_trial_schedules(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
+                        const struct gk_op *op, const char *fields, const char *values);
+
+/* op_trial_run in parts, for who runs changed code: `codes` may change between build and run. */
 struct op_trial_built {
     const struct gk_op *op; /* as all before `plan`: borrowed */
     const struct gk_template *template_;

@@ -17,8 +17,6 @@
 #include "search/space.h"
 #include "tests/support/check.h"
 #include "tests/unit/op_trial.h"
-#include "worker/device_emu.h"
-#include "worker/generate.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define STEP 24
@@ -128,41 +126,16 @@ static const struct one {
      "STAY=no,KEYS=16,WARPS=4,STAGES=2"},
 };
 
-static void check_case(const struct one *one)
-{
-    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
-    struct gk_record record;
-    char text[300];
-    (void)snprintf(text, sizeof text, "attention_decode%s", one->problem);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, one->config, &config);
-    for (uint32_t i = 0; i < 3; i++) {
-        static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_RANDOM, GK_EMU_EARLY};
-        gk_device_emu_schedule(rig.device, SCHEDULES[i]);
-        op_trial_run(&rig, catalog, op, &problem, &config, i, &record);
-        if (record.failure != GK_FAILURE_NONE) {
-            fail_msg("%s %s, schedule %u: %s at %s: %s", text, one->config, i,
-                     gk_failure_name(record.failure), gk_stage_name(record.stage), record.message);
-        }
-        gk_record_fini(&record);
-    }
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
-}
-
 static void every_schedule(void **state)
 {
     const char *text = getenv("GKTUNE_TEST_SEED");
     const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
     const uint64_t step = getenv("GKTUNE_TEST_ALL") ? 1 : STEP;
+    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
     (void)state;
     for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
         if ((i + seed) % step == 0) {
-            check_case(&CASES[i]);
+            op_trial_schedules(&rig, catalog, op, CASES[i].problem, CASES[i].config);
         }
     }
 }

@@ -393,7 +393,9 @@ static void every_edge_is_refused_by_name(void **state)
         {"BLOCK", 2048, GK_LIMIT, "launch edges: block.x is 2048; 1 to 1024 is allowed"},
         {"BLOCK", 0, GK_LIMIT, "launch edges: block.x is 0; "},
         {"BLOCK_Z", 65, GK_LIMIT, "launch edges: block.z is 65; 1 to 64 is allowed"},
-        {"CLUSTER", 16, GK_LIMIT, "launch edges: a cluster of 16 blocks; at most 8 on sm_90a"},
+        {"CLUSTER", 16, GK_LIMIT,
+         "launch edges: a cluster of 16 blocks; at most 8 on sm_90a without the attribute "
+         "nonportable_cluster"},
         {"GRID_Y", 65536, GK_LIMIT, "launch edges: grid.y is 65536; 1 to 65535 is allowed"},
         {"OFFSET", 4096, GK_RANGE,
          "launch edges: argument 1: offset is 4096; workspace scratch has "

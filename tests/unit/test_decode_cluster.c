@@ -1,0 +1,180 @@
+/*
+ * Parts of attention_decode that meet in a cluster (COMBINE=cluster), on emu:sm_90a under each of
+ * the three schedules: clusters of sizes that are no power of two and of more than eight blocks,
+ * parts without keys, requests without any, rows of several tiles, narrow keys, turned ones, pages;
+ * and where there are no clusters. Broken twins stand in tests/data/bad_kernels/ops.txt.
+ *
+ * GKTUNE_TEST_SEED chooses one case in four; GKTUNE_TEST_ALL=1 takes all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "search/space.h"
+#include "tests/support/check.h"
+#include "tests/unit/op_trial.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#define STEP 8
+#else
+#define STEP 4
+#endif
+
+static struct op_trial_rig rig;
+static struct gk_catalog *catalog;
+static struct gk_err err;
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (op_trial_open(&rig, "emu:sm_90a") != 0) {
+        return -1;
+    }
+    catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", "attention_decode");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    gk_catalog_destroy(catalog);
+    op_trial_close(&rig);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static const struct one {
+    const char *problem, *config;
+} CASES[] = {
+    /* two blocks, three, five; eight, and more than eight */
+    {"{\"batch\":2,\"kv_heads\":2,\"kv_len\":130,\"lse\":true,\"q_heads\":8}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=2,SPLITS=2"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":290,\"lse\":true,\"q_heads\":2}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=3,SPLITS=3"},
+    {"{\"batch\":1,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":300,\"q_heads\":3}",
+     "COMBINE=cluster,KEYS=32,WARPS=2,STAGES=2,SPLITS=5"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":500,\"lse\":true,\"q_heads\":8}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=2,SPLITS=8"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":500,\"lse\":true,\"q_heads\":4}",
+     "COMBINE=cluster,KEYS=16,WARPS=2,STAGES=2,SPLITS=16,BLOCKS=2"},
+    {"{\"batch\":1,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":200,\"q_heads\":2}",
+     "COMBINE=cluster,KEYS=16,WARPS=1,STAGES=2,SPLITS=14,BLOCKS=2"},
+    /* requests shorter than the room, of one key, of none; parts that their keys do not reach */
+    {"{\"batch\":5,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":129,\"kv_lens\":{\"each\":[0,1,64,128,"
+     "129]},\"lse\":true,\"q_heads\":4}",
+     "COMBINE=cluster,KEYS=16,WARPS=1,STAGES=2,SPLITS=8"},
+    {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":200,\"kv_lens\":{\"each\":[0,0]},"
+     "\"lse\":true,\"q_heads\":1}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=2,SPLITS=3"},
+    /* more queries than keys; rows of two tiles, of one that is not full, of two of a block */
+    {"{\"batch\":4,\"kv_heads\":1,\"kv_len\":70,\"kv_lens\":{\"each\":[2,70,0,65]},\"lse\":true,"
+     "\"q_heads\":4,\"q_len\":4}",
+     "COMBINE=cluster,KEYS=16,WARPS=2,STAGES=2,SPLITS=2"},
+    {"{\"batch\":1,\"causal\":false,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":130,\"q_heads\":9,"
+     "\"q_len\":4}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=3,SPLITS=2,M_TILES=1"},
+    {"{\"batch\":1,\"dtype\":\"f16\",\"head_dim\":64,\"kv_heads\":2,\"kv_len\":130,\"lse\":true,"
+     "\"q_heads\":18,\"q_len\":3}",
+     "COMBINE=cluster,KEYS=32,WARPS=2,STAGES=2,SPLITS=2,M_TILES=2,QUERY=shared"},
+    /* narrow keys, turned ones, pages */
+    {"{\"batch\":2,\"kv_dtype\":\"e4m3\",\"kv_heads\":2,\"kv_len\":150,\"kv_lens\":{\"each\":[150,"
+     "33]},\"lse\":true,\"q_heads\":4}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=2,SPLITS=2"},
+    {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":90,\"kv_lens\":{\"each\":[2,90]},"
+     "\"lse\":true,\"q_heads\":4,\"q_len\":4,\"rope\":\"neox\"}",
+     "COMBINE=cluster,KEYS=16,WARPS=1,STAGES=2,SPLITS=4"},
+    {"{\"batch\":3,\"head_dim\":64,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":260,\"kv_lens\":"
+     "{\"each\":[17,0,260]},\"page_size\":16,\"q_heads\":4}",
+     "COMBINE=cluster,KEYS=16,WARPS=2,STAGES=3,SPLITS=6"},
+    {"{\"batch\":1,\"head_dim\":256,\"kv_heads\":1,\"kv_len\":130,\"lse\":true,\"q_heads\":8}",
+     "COMBINE=cluster,KEYS=16,WARPS=4,STAGES=2,SPLITS=2,QUERY=shared"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":520,\"q_heads\":2,\"softmax_scale\":"
+     "0.0}",
+     "COMBINE=cluster,KEYS=16,WARPS=16,STAGES=2,SPLITS=2"},
+};
+
+static void every_schedule(void **state)
+{
+    const char *text = getenv("GKTUNE_TEST_SEED");
+    const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    const uint64_t step = getenv("GKTUNE_TEST_ALL") ? 1 : STEP;
+    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
+    (void)state;
+    for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
+        if ((i + seed) % step == 0) {
+            op_trial_schedules(&rig, catalog, op, CASES[i].problem, CASES[i].config);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ where it is legal */
+
+static bool is_cluster(const struct gk_tree *tree, const struct gk_config *config)
+{
+    for (uint32_t i = 0; i < tree->param_count; i++) {
+        if (strcmp(tree->params[i].name, "COMBINE") == 0) {
+            return strcmp(tree->params[i].names[config->values[i]], "cluster") == 0;
+        }
+    }
+    return false;
+}
+
+/* Whether any config of the problem has one. */
+static bool has_clusters(const char *fields, const char *device)
+{
+    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
+    struct gk_device_props props;
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_space *space = NULL;
+    bool found = false;
+    char text[300];
+    (void)snprintf(text, sizeof text, "attention_decode%s", fields);
+    op_trial_need(gk_device_props_builtin(device, &props, &err), &err);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &props, &def, &err), &err);
+    op_trial_need(gk_space_create(&def, &space, &err), &err);
+    assert_true(gk_space_count(space) > 0);
+    for (uint32_t i = 0; i < gk_space_count(space) && !found; i++) {
+        struct gk_config config;
+        gk_space_config(space, i, &config);
+        found = is_cluster(&def.trees[gk_space_tree_of(space, i)], &config);
+    }
+    gk_space_destroy(space);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    return found;
+}
+
+static void where_there_are_none(void **state)
+{
+    static const struct {
+        const char *fields, *device;
+        bool has;
+    } PROBLEMS[] = {
+        {"{\"batch\":1,\"kv_heads\":1,\"kv_len\":80,\"q_heads\":1}", "emu:sm_90a", true},
+        {"{\"batch\":1,\"kv_heads\":1,\"kv_len\":80,\"q_heads\":1}", "emu:sm_80", false},
+        {"{\"batch\":1,\"kv_heads\":1,\"kv_len\":16,\"q_heads\":1}", "emu:sm_90a", false},
+        {"{\"batch\":1,\"kv_heads\":1,\"kv_len\":80,\"prefix_len\":64,\"q_heads\":1}", "emu:sm_90a",
+         false},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
+        if (has_clusters(PROBLEMS[i].fields, PROBLEMS[i].device) != PROBLEMS[i].has) {
+            fail_msg("%s on %s has %s config with a cluster", PROBLEMS[i].fields,
+                     PROBLEMS[i].device, PROBLEMS[i].has ? "no" : "a");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule),
+                                       cmocka_unit_test(where_there_are_none)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
