@@ -105,6 +105,27 @@ void core_send_session(struct gk_core *core, struct session *session, enum gk_me
     core_send(core, &session->peer, type, session->id, token, 0, body);
 }
 
+/* The ERROR, and its line in the log. */
+static void refuse(struct gk_core *core, const struct gk_peer *peer, uint64_t reply_to,
+                   uint64_t token, enum gk_event event, const struct gk_err *why)
+{
+    struct gk_json *body = gk_json_new_object();
+    core->counters.errors_sent++;
+    count_refusal(core, why->status);
+    struct session *session = session_of(core, peer);
+    struct gk_notice *notice = core_notice(core, event, "%s", why->text);
+    notice_name(notice, gk_status_name(why->status));
+    notice_peer(notice, peer);
+    notice->worker = session ? session->worker : 0;
+    notice->token = (int64_t)token;
+    if (!gk_json_set_string(body, "status", gk_status_name(why->status)) ||
+        !gk_json_set_string(body, "text", why->text)) {
+        gk_json_free(body);
+        return;
+    }
+    core_send(core, peer, GK_MSG_ERROR, 0, token, reply_to, body);
+}
+
 void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply_to, uint64_t token,
                 enum gk_status status, const char *format, ...)
 {
@@ -113,20 +134,7 @@ void core_error(struct gk_core *core, const struct gk_peer *peer, uint64_t reply
     va_start(ap, format);
     (void)gk_vfail(&text, status, format, ap); /* the box formats the text */
     va_end(ap);
-    struct gk_json *body = gk_json_new_object();
-    core->counters.errors_sent++;
-    count_refusal(core, status);
-    struct session *session = session_of(core, peer);
-    struct gk_notice *notice = core_notice(core, GK_EVENT_REFUSED, "%s", text.text);
-    notice_name(notice, gk_status_name(status));
-    notice->worker = session ? session->worker : 0;
-    notice->token = (int64_t)token;
-    if (!gk_json_set_string(body, "status", gk_status_name(status)) ||
-        !gk_json_set_string(body, "text", text.text)) {
-        gk_json_free(body);
-        return;
-    }
-    core_send(core, peer, GK_MSG_ERROR, 0, token, reply_to, body);
+    refuse(core, peer, reply_to, token, GK_EVENT_REFUSED, &text);
 }
 
 enum gk_status core_event(struct gk_core *core, int64_t job, const char *kind, struct gk_json *body,
@@ -350,14 +358,12 @@ enum gk_status gk_core_message_text(struct gk_core *core, const struct gk_peer *
 enum gk_status gk_core_malformed(struct gk_core *core, const struct gk_peer *peer,
                                  const struct gk_err *why, uint64_t now_ns, struct gk_err *err)
 {
-    struct session *session = session_of(core, peer);
     core->now_ns = now_ns;
     core->counters.malformed++;
     if (key_is_suspended(core, peer)) {
         return GK_OK; /* it was told; answering all that it sends would be work for nothing */
     }
-    core_notice(core, GK_EVENT_MALFORMED, "%s", why->text)->worker = session ? session->worker : 0;
-    core_error(core, peer, 0, 0, why->status, "%s", why->text);
+    refuse(core, peer, 0, 0, GK_EVENT_MALFORMED, why);
     return why->status == GK_VERSION ? GK_OK : key_erred(core, peer, why->text, err);
 }
 

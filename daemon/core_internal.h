@@ -370,6 +370,8 @@ void count_record(struct gk_core *core, const struct gk_record *record);
 /* A result that says that a process was ended, or ended badly; others count nothing. */
 void count_child_exit(struct gk_core *core, enum gk_failure failure);
 /* Samples that conditions of a pass, or of a trial (as text), say were left out. */
+/* Whose doing it is: key and address; the local socket has neither. */
+void notice_peer(struct gk_notice *notice, const struct gk_peer *peer);
 void count_dropped(struct gk_core *core, const struct gk_json *environment);
 void count_conditions(struct gk_core *core, const struct gk_buf *environment);
 void count_refusal(struct gk_core *core, enum gk_status status);

@@ -68,7 +68,7 @@ enum gk_status key_erred(struct gk_core *core, const struct gk_peer *peer, const
     penalty->suspended_ns = core->now_ns + SUSPENDED_NS;
     core->counters.suspended++;
     char text[160];
-    core_notice(core, GK_EVENT_KEY_SUSPENDED, "key %s from %s: %s", peer->key, peer->host, what);
+    notice_peer(core_notice(core, GK_EVENT_KEY_SUSPENDED, "%s", what), peer);
     (void)snprintf(text, sizeof text, "suspended for %d s after %d errors in a minute: %.80s",
                    (int)(SUSPENDED_NS / SECOND_NS), PENALTY_ERRORS, what);
     char target[GK_KEY_NAME_MAX + GK_PEER_HOST_SIZE + 16];

@@ -737,6 +737,7 @@ static enum gk_status late_result(struct gk_core *core, struct session *session,
                                        : GK_EVENT_RESULT_STALE,
         status == GK_OK && !foreign ? NULL : "%s",
         status == GK_NOT_FOUND && !foreign ? "its lease is over: it changes nothing" : why.text);
+    notice_peer(notice, &session->peer);
     notice->worker = session->worker;
     notice->token = token;
     struct gk_json *body = ack_body(token, pass, word);

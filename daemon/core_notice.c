@@ -30,6 +30,12 @@ void notice_name(struct gk_notice *notice, const char *name)
     (void)snprintf(notice->name, sizeof notice->name, "%s", name); /* a longer one is cut */
 }
 
+void notice_peer(struct gk_notice *notice, const struct gk_peer *peer)
+{
+    memcpy(notice->key, peer->key, sizeof notice->key);
+    memcpy(notice->from, peer->host, sizeof notice->from);
+}
+
 void notice_lease(struct gk_notice *notice, const struct lease *lease)
 {
     notice->job = lease->job->id;

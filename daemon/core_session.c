@@ -189,7 +189,9 @@ void session_reject(struct gk_core *core, const struct gk_peer *peer, enum gk_st
 {
     struct gk_json *body = gk_json_new_object();
     core->counters.workers_rejected++;
-    notice_name(core_notice(core, GK_EVENT_WORKER_REJECTED, "%s", text), gk_status_name(status));
+    struct gk_notice *notice = core_notice(core, GK_EVENT_WORKER_REJECTED, "%s", text);
+    notice_name(notice, gk_status_name(status));
+    notice_peer(notice, peer);
     if (gk_json_set_string(body, "code", gk_status_name(status)) &&
         gk_json_set_string(body, "text", text) &&
         gk_json_set_int(body, "retry_after_ms", retry_after_ms)) {
@@ -398,6 +400,7 @@ static enum gk_status welcome(struct gk_core *core, struct session *session,
         core_notice(core, GK_EVENT_WORKER_CAME, "%" PRIu32 " devices, %zu leases kept, %zu dropped",
                     session->device_count, gk_json_count(keep), gk_json_count(drop));
     notice_name(notice, gk_json_get_string(hello, "host", ""));
+    notice_peer(notice, &session->peer);
     notice->worker = session->worker;
     notice->count = session->device_count;
     core->counters.workers_came++;

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "core/link.h"
+
 /* X(enum name, name in the log, level) */
 #define GK_EVENT_MAP(X)                                                                            \
     X(START, start, INFO)    /* before the store is opened */                                      \
@@ -74,6 +76,8 @@ struct gk_notice {
     int64_t job, task, trial, worker, token, count;
     char name[64];  /* host, verb, state: one word */
     char text[256]; /* for people; as it came, the log escapes it */
+    char key[GK_KEY_NAME_MAX], from[GK_PEER_HOST_SIZE]; /* of whose doing it is; "": the local
+                                                           socket, or nobody's */
 };
 
 #endif

@@ -506,7 +506,7 @@ static void tell(struct gk_core *core, const struct request *r, enum gk_status s
 {
     const char *verb = gk_json_get_string(r->body, "verb", ""),
                *action = gk_json_get_string(r->body, "action", ""),
-               *reason = gk_json_get_string(r->body, "reason", ""), *key = r->peer->key;
+               *reason = gk_json_get_string(r->body, "reason", "");
     const struct verb *known = verb_of(r->body);
     bool told = status == GK_OK ? known && kind_of(known, r->body) == TOLD
                                 : status != GK_MISSING; /* asks for files: no mistake */
@@ -518,14 +518,13 @@ static void tell(struct gk_core *core, const struct request *r, enum gk_status s
     }
     bool drains = status == GK_OK && strcmp(verb, "drain") == 0;
     const char *what = drains && core->drain_ms != 0 ? "begun" : drains ? "ended" : action;
-    const char *by = *key == '\0' ? "" : *what || *reason ? "; key " : "key ";
     struct gk_notice *notice =
         status == GK_OK
-            ? core_notice(core, drains ? GK_EVENT_DRAIN : GK_EVENT_REQUEST, "%s%s%.120s%s%s", what,
-                          *what && *reason ? ": " : "", reason, by, key)
-            : core_notice(core, GK_EVENT_REFUSED, "%s: %.150s%s%s", gk_status_name(status), why,
-                          *key ? "; key " : "", key);
+            ? core_notice(core, drains ? GK_EVENT_DRAIN : GK_EVENT_REQUEST, "%s%s%.180s", what,
+                          *what && *reason ? ": " : "", reason)
+            : core_notice(core, GK_EVENT_REFUSED, "%s: %.220s", gk_status_name(status), why);
     notice_name(notice, verb);
+    notice_peer(notice, r->peer);
     notice->job = gk_json_get_int(
         status == GK_OK && strcmp(verb, "submit") == 0 ? r->reply : r->body, "job", 0);
 }

@@ -21,6 +21,7 @@ static const char *name_key(enum gk_event event)
     case GK_EVENT_DRAIN:
         return "verb";
     case GK_EVENT_REFUSED:
+    case GK_EVENT_MALFORMED:
     case GK_EVENT_WORKER_REJECTED:
         return "what";
     case GK_EVENT_JOB_STATE:
@@ -65,6 +66,8 @@ static void tell(struct gk_log *log, const struct gk_notice *notice)
             gk_log_int(log, numbers[i].key, numbers[i].value);
         }
     }
+    gk_log_text(log, "key", notice->key[0] ? notice->key : NULL);
+    gk_log_text(log, "from", notice->from[0] ? notice->from : NULL);
     gk_log_text(log, name_key(notice->event), notice->name[0] ? notice->name : NULL);
     gk_log_text(log, "text", notice->text[0] ? notice->text : NULL);
     gk_log_end(log);

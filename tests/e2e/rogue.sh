@@ -34,7 +34,7 @@ rogue() { "$ROGUE" "$tcp" "$@" >rogue.out 2>&1 || bad "$*: $(cat rogue.out)"; }
 logged() { grep -q "$1" daemon.log; }
 
 rogue frames.key frames
-eventually 10 logged 'event=key_suspended .*key frames' || bad "who sends rubbish is not suspended: $(tail -n 3 daemon.log)"
+eventually 10 logged 'event=key_suspended .*key=frames from=127.0.0.1 ' || bad "who sends rubbish is not suspended: $(tail -n 3 daemon.log)"
 honest frames
 "$BIN/gktune" jobs --connect "$tcp" --key frames.key >out 2>&1 && bad "a suspended key is served"
 grep -q "is suspended" out || bad "a suspended key is not told: $(cat out)"
@@ -45,7 +45,7 @@ rogue multipart.key multipart 300
 eventually 20 logged 'event=malformed .*300 frames' || bad "a message of 300 frames was not counted: $(tail -n 3 daemon.log)"
 honest multipart
 rogue liar.key worker
-eventually 10 logged 'event=key_suspended .*key liar' || bad "who lies about leases is not suspended: $(tail -n 5 daemon.log)"
+eventually 10 logged 'event=key_suspended .*key=liar from=127.0.0.1 ' || bad "who lies about leases is not suspended: $(tail -n 5 daemon.log)"
 honest worker
 "$ROGUE" "$tcp" deaf.key deaf 3000 >rogue.out 2>&1 &
 deaf=$!

@@ -234,6 +234,58 @@ static void unknown_words_cost_no_session(void **state)
     rig_close(&rig);
 }
 
+/* The only line of the event, and it names key and address. */
+static void expect_told(struct rig *rig, enum gk_event event, const char *key, const char *from)
+{
+    struct gk_notice notice = {0}, found = {0};
+    uint32_t others = 0, count = 0;
+    while (gk_core_take_notice(rig->core, &notice)) {
+        found = notice.event == event ? notice : found;
+        count += notice.event == event;
+        others += notice.event == GK_EVENT_REFUSED || notice.event == GK_EVENT_MALFORMED;
+    }
+    assert_int_equal(count, 1);
+    assert_int_equal(others, event == GK_EVENT_REFUSED || event == GK_EVENT_MALFORMED);
+    assert_string_equal(found.key, key);
+    assert_string_equal(found.from, from);
+}
+
+/* Whoever reads the log after a bad night has to know whom to ask, or which key to revoke. */
+static void lines_say_whose_doing_it_is(void **state)
+{
+    struct rig rig;
+    struct gk_notice notice;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    struct rig_worker *worker = stranger(&rig, "s1", "k", "10.0.0.1"),
+                      *second = stranger(&rig, "s2", "k", "10.0.0.2");
+    rig_hello(&rig, worker);
+    expect_told(&rig, GK_EVENT_WORKER_CAME, "k", "10.0.0.1");
+    rubbish(&rig, worker, GK_PROTOCOL);
+    expect_told(&rig, GK_EVENT_MALFORMED, "k", "10.0.0.1");
+    rig_hello(&rig, second);
+    expect_told(&rig, GK_EVENT_WORKER_REJECTED, "k", "10.0.0.2");
+    rig_send(&rig, second, GK_MSG_READY, 0, gk_json_new_object());
+    rig_pump(&rig);
+    expect_told(&rig, GK_EVENT_REFUSED, "k", "10.0.0.2");
+    for (int i = 0; i < 4; i++) {
+        rubbish(&rig, worker, GK_PROTOCOL);
+    }
+    while (gk_core_take_notice(rig.core, &notice) && notice.event != GK_EVENT_KEY_SUSPENDED) {
+    }
+    assert_int_equal(notice.event, GK_EVENT_KEY_SUSPENDED);
+    assert_string_equal(notice.key, "k");
+    while (gk_core_take_notice(rig.core, &notice)) {
+    }
+    (void)snprintf(rig.client.key, sizeof rig.client.key, "boss");
+    (void)snprintf(rig.client.host, sizeof rig.client.host, "10.0.0.3");
+    assert_string_equal(rig_request(&rig, "drain", NULL), "OK");
+    expect_told(&rig, GK_EVENT_DRAIN, "boss", "10.0.0.3");
+    assert_string_equal(rig_request(&rig, "cancel", NULL), "INPUT");
+    expect_told(&rig, GK_EVENT_REFUSED, "boss", "10.0.0.3");
+    rig_close(&rig);
+}
+
 static void test_suspended(void **state)
 {
     struct rig rig;
@@ -460,12 +512,19 @@ static void test_revoked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single_key),        cmocka_unit_test(test_pool_key),
-        cmocka_unit_test(test_same_worker_moves), cmocka_unit_test(test_spool_of_another_key),
-        cmocka_unit_test(test_one_worker_a_gpu),  cmocka_unit_test(test_emulated_devices_are_many),
-        cmocka_unit_test(test_versions),          cmocka_unit_test(unknown_words_cost_no_session),
-        cmocka_unit_test(test_suspended),         cmocka_unit_test(test_not_owner),
-        cmocka_unit_test(test_conflict),          cmocka_unit_test(test_numbered),
+        cmocka_unit_test(test_single_key),
+        cmocka_unit_test(test_pool_key),
+        cmocka_unit_test(test_same_worker_moves),
+        cmocka_unit_test(test_spool_of_another_key),
+        cmocka_unit_test(test_one_worker_a_gpu),
+        cmocka_unit_test(test_emulated_devices_are_many),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(unknown_words_cost_no_session),
+        cmocka_unit_test(lines_say_whose_doing_it_is),
+        cmocka_unit_test(test_suspended),
+        cmocka_unit_test(test_not_owner),
+        cmocka_unit_test(test_conflict),
+        cmocka_unit_test(test_numbered),
         cmocka_unit_test(test_revoked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
