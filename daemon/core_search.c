@@ -773,9 +773,9 @@ static enum gk_status answer_known(struct gk_core *core, struct task *task, stru
     enum gk_status status =
         !task->search->has_twins
             ? GK_NOT_FOUND
-            : gk_db_trial_same(core->db, trial->words->config_id, task->problem_id, task->arch,
-                               task->gpu, task->job->policy, task->nvrtc ? task->nvrtc : "", &same,
-                               err);
+            : gk_db_trial_same(core->db, task->id, trial->words->config_id, task->problem_id,
+                               task->arch, task->gpu, task->job->policy,
+                               task->nvrtc ? task->nvrtc : "", &same, err);
     if (status == GK_OK) {
         status = trial_recorded(core, task, trial, NULL, "recorded", gk_json_get(same, "record"),
                                 gk_json_get_int(same, "trial", 0), err);

@@ -192,11 +192,12 @@ enum gk_status gk_db_trials_of(struct gk_db *db, int64_t task, int64_t from_seq,
                                struct gk_json **rows_out, struct gk_err *err);
 enum gk_status gk_db_trial_get(struct gk_db *db, int64_t trial, struct gk_json **trial_out,
                                struct gk_err *err);
-/* A recorded trial of the same identity (config id, problem, arch, gpu, policy, nvrtc);
- * GK_NOT_FOUND. */
-enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t problem,
-                                const char *arch, const char *gpu, const char *policy,
-                                const char *nvrtc, struct gk_json **trial_out, struct gk_err *err);
+/* A recorded trial of the same identity (config id, problem, arch, gpu, policy, nvrtc) of another
+ * task than `task` (0: of any); GK_NOT_FOUND. Writes down what it looks through. */
+enum gk_status gk_db_trial_same(struct gk_db *db, int64_t task, const char *config_id,
+                                int64_t problem, const char *arch, const char *gpu,
+                                const char *policy, const char *nvrtc, struct gk_json **trial_out,
+                                struct gk_err *err);
 /* Parked trials of a task are proposed again, with all their attempts. */
 enum gk_status gk_db_unpark(struct gk_db *db, int64_t task, int64_t *count_out, struct gk_err *err);
 /* How often this config killed an executor on this arch (crash or timeout). */

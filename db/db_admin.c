@@ -108,6 +108,12 @@ static const char *const rules[] = {
     "SELECT 'dead letter '||d.dead||': its trial '||d.trial||' is '||r.state AS text FROM dead d"
     " JOIN trials r ON r.trial=d.trial WHERE d.kind='parked' AND d.state='dead' AND"
     " r.state<>'parked' LIMIT 20",
+    "SELECT 'trial '||n.trial||' is not what `known` says of task '||n.task AS text FROM known n"
+    " LEFT JOIN trials r ON r.trial=n.trial WHERE r.trial IS NULL OR r.task<>n.task OR"
+    " r.config_id<>n.config_id LIMIT 20",
+    "SELECT 'trial '||r.trial||' is missing in `known`' AS text FROM known_to n JOIN trials r ON"
+    " r.task=n.task AND r.seq<n.seq WHERE NOT EXISTS(SELECT 1 FROM known k WHERE k.task=r.task AND"
+    " k.config_id=r.config_id AND k.trial=r.trial) LIMIT 20",
     "SELECT 'audit line '||line||' tells of '||target||', which there is not' AS text FROM audit"
     " WHERE target LIKE 'job %' AND outcome NOT LIKE 'refused%' AND CAST(substr(target,5) AS"
     " INTEGER) NOT IN (SELECT job FROM jobs) LIMIT 20",

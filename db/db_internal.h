@@ -14,7 +14,7 @@
 
 #define DB_STATEMENTS_MAX 192 /* every statement text of this folder, and then some */
 #define DB_PAGE_ROWS      500 /* schemas/PROTOCOL.md: rows a page at most */
-#define DB_SCHEMA_VERSION 7
+#define DB_SCHEMA_VERSION 8
 #define DB_APPLICATION_ID 0x676b7431 /* "gkt1" */
 
 /* See db_pending.c. Tasks and jobs share their slots by number: a slot that another one holds is

@@ -314,6 +314,8 @@ enum gk_status db_pack_step(struct db_pack *pack, bool *done_out, struct gk_err 
         "DELETE FROM samples",
         "DELETE FROM passes",
         "DELETE FROM leases",
+        "DELETE FROM known",
+        "DELETE FROM known_to",
         "DELETE FROM environments WHERE environment NOT IN"
         " (SELECT environment FROM picks WHERE environment IS NOT NULL)",
         "DELETE FROM picks",

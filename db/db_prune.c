@@ -87,6 +87,12 @@ static enum gk_status delete_batch(struct gk_db *db, struct gk_db_prune *prune, 
             db, err, "DELETE FROM samples WHERE trial IN (SELECT trial" DOOMED " LIMIT " BATCH ")",
             "i", prune->job);
     }
+    if (status == GK_OK) { /* in this order SQLite's planner takes the whole key, not the task */
+        status = db_run(db, err,
+                        "DELETE FROM known WHERE (config_id,task,trial) IN (SELECT"
+                        " config_id,task,trial" DOOMED " LIMIT " BATCH ")",
+                        "i", prune->job);
+    }
     return status == GK_OK ? db_run(db, err,
                                     "DELETE FROM trials WHERE trial IN (SELECT trial" DOOMED
                                     " LIMIT " BATCH ")",

@@ -182,8 +182,16 @@ static const char VERSION_6[] =
 /* Asked for with `--fresh`: its final rounds are held though the store knows their outcome. */
 static const char VERSION_7[] = "ALTER TABLE jobs ADD COLUMN fresh BOOL;";
 
+/* Configs of tasks that other tasks look at, instead of an index over all trials: see db_known.c.
+ * Nothing is copied: what is missing is written down when it is looked for. */
+static const char VERSION_8[] =
+    "DROP INDEX trials_config;"
+    "CREATE TABLE known(task INTEGER NOT NULL, config_id TEXT NOT NULL, trial INTEGER NOT NULL,"
+    " PRIMARY KEY(task, config_id, trial)) WITHOUT ROWID;"
+    "CREATE TABLE known_to(task INTEGER PRIMARY KEY, seq INTEGER NOT NULL);";
+
 static const char *const STEPS[] = {VERSION_1, VERSION_2, VERSION_3, VERSION_4,
-                                    VERSION_5, VERSION_6, VERSION_7};
+                                    VERSION_5, VERSION_6, VERSION_7, VERSION_8};
 _Static_assert(sizeof STEPS / sizeof STEPS[0] == DB_SCHEMA_VERSION, "one step a version");
 
 static enum gk_status pragma_int(struct gk_db *db, const char *sql, int64_t *value_out,

@@ -237,28 +237,6 @@ enum gk_status gk_db_trial_get(struct gk_db *db, int64_t trial, struct gk_json *
     return db_row(db, err, trial_out, "SELECT * FROM trials WHERE trial=?1", "i", trial);
 }
 
-/* From the side of the tasks: a config is asked for in thousands of problems, a problem in few
- * tasks. */
-enum gk_status gk_db_trial_same(struct gk_db *db, const char *config_id, int64_t problem,
-                                const char *arch, const char *gpu, const char *policy,
-                                const char *nvrtc, struct gk_json **trial_out, struct gk_err *err)
-{
-    int64_t trial = 0;
-    enum gk_status status = db_peek(
-        db, err, &trial,
-        "SELECT r.trial FROM tasks k CROSS JOIN trials r ON r.config_id=?1 AND r.task=k.task"
-        " CROSS JOIN jobs j ON j.job=k.job WHERE k.problem=?2 AND k.arch=?3 AND k.gpu=?4"
-        " AND k.nvrtc=?6 AND j.policy=?5 AND r.state='recorded' AND r.record IS NOT NULL"
-        " AND r.failure NOT IN ('infrastructure','quarantined','reference_failed')"
-        " AND r.reused IS NULL AND NOT (r.failure IN ('crash','timeout') AND EXISTS(SELECT 1 FROM"
-        " pardons p WHERE p.config_id=r.config_id AND p.arch=k.arch AND p.trial>=r.trial))"
-        " ORDER BY r.trial LIMIT 1",
-        "sissss", config_id, problem, arch, gpu, policy, nvrtc);
-    return status == GK_OK ? db_row(db, err, trial_out,
-                                    "SELECT trial, record FROM trials WHERE trial=?1", "i", trial)
-                           : status;
-}
-
 #define UNPARK                                                                                     \
     "UPDATE trials SET state='proposed', attempt=0, token=NULL, stage=NULL, failure=NULL,"         \
     " message=NULL, record=NULL, row_hash=NULL WHERE state='parked' AND "

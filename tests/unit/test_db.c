@@ -144,22 +144,27 @@ static void test_round_trip(void **state)
     assert_string_equal(gk_json_get_string(trial, "arch", ""), "sm_80");
     gk_json_free(rows);
     struct gk_json *same = NULL;
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "13", &same, NULL),
-                     GK_OK);
+    assert_int_equal(
+        gk_db_trial_same(db, 0, "c1", 1, "sm_80", "g", "cold-graph", "13", &same, NULL), GK_OK);
     gk_json_free(same);
     /* Any part of the identity that differs forbids reuse. */
-    assert_int_equal(gk_db_trial_same(db, "c2", 1, "sm_80", "g", "cold-graph", "13", &same, NULL),
+    assert_int_equal(
+        gk_db_trial_same(db, 0, "c2", 1, "sm_80", "g", "cold-graph", "13", &same, NULL),
+        GK_NOT_FOUND);
+    assert_int_equal(
+        gk_db_trial_same(db, 0, "c1", 2, "sm_80", "g", "cold-graph", "13", &same, NULL),
+        GK_NOT_FOUND);
+    assert_int_equal(
+        gk_db_trial_same(db, 0, "c1", 1, "sm_90a", "g", "cold-graph", "13", &same, NULL),
+        GK_NOT_FOUND);
+    assert_int_equal(
+        gk_db_trial_same(db, 0, "c1", 1, "sm_80", "h", "cold-graph", "13", &same, NULL),
+        GK_NOT_FOUND);
+    assert_int_equal(gk_db_trial_same(db, 0, "c1", 1, "sm_80", "g", "warm", "13", &same, NULL),
                      GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 2, "sm_80", "g", "cold-graph", "13", &same, NULL),
-                     GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_90a", "g", "cold-graph", "13", &same, NULL),
-                     GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "h", "cold-graph", "13", &same, NULL),
-                     GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "warm", "13", &same, NULL),
-                     GK_NOT_FOUND);
-    assert_int_equal(gk_db_trial_same(db, "c1", 1, "sm_80", "g", "cold-graph", "12", &same, NULL),
-                     GK_NOT_FOUND);
+    assert_int_equal(
+        gk_db_trial_same(db, 0, "c1", 1, "sm_80", "g", "cold-graph", "12", &same, NULL),
+        GK_NOT_FOUND);
     gk_db_close(db);
 }
 
@@ -322,6 +327,71 @@ static void test_backup_restore_prune(void **state)
     free(back);
 }
 
+static void add_trial(struct gk_db *db, int64_t job, int64_t seq, const char *config_id)
+{
+    int64_t trial = 0;
+    struct gk_db_trial row = {.job = job,
+                              .task = 1,
+                              .seq = seq,
+                              .template_name = "t",
+                              .template_hash = "h",
+                              .config = "t{}",
+                              .config_id = config_id};
+    assert_int_equal(gk_db_trial_add(db, &row, &trial, NULL), GK_OK);
+    struct gk_json *record = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":2.5}");
+    assert_int_equal(gk_db_trial_record(db, trial, 0, 11, "recorded", record, NULL), GK_OK);
+    assert_int_equal(gk_db_count(db, job, 1, 1, 0, 0, NULL), GK_OK);
+    gk_json_free(record);
+}
+
+/* The trial of the config that another task than `task` finds; 0: none. */
+static int64_t known_as(struct gk_db *db, int64_t task, const char *config_id)
+{
+    struct gk_json *same = NULL;
+    struct gk_err err = {0};
+    enum gk_status status =
+        gk_db_trial_same(db, task, config_id, 1, "sm_80", "g", "cold-graph", "13", &same, &err);
+    if (status != GK_OK && status != GK_NOT_FOUND) {
+        fail_msg("%s", err.text);
+    }
+    int64_t trial = gk_json_get_int(same, "trial", 0);
+    gk_json_free(same);
+    return trial;
+}
+
+/* What a task asked for before another one looked, and what it asked for since, is found; not by
+ * itself; nothing of it outlives its trials. */
+static void test_known(void **state)
+{
+    (void)state;
+    char text[256];
+    struct gk_db *db = open_store("k.db");
+    struct gk_json *changes = parse("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL;
+    int64_t job = fill(db);
+    assert_int_equal(known_as(db, 1, "c1"), 0);
+    add_trial(db, job, 1, "c2");
+    assert_int_equal(known_as(db, 2, "c1"), 1);
+    assert_int_equal(known_as(db, 2, "c2"), 2);
+    assert_int_equal(gk_db_commit(db, NULL), GK_OK);
+    add_trial(db, job, 2, "c3");
+    assert_int_equal(known_as(db, 2, "c3"), 3);
+    gk_db_rollback(db); /* and with it that c3 is written down */
+    add_trial(db, job, 2, "c4");
+    assert_int_equal(known_as(db, 2, "c3"), 0);
+    assert_int_equal(known_as(db, 2, "c4"), 3);
+    assert_true(check_ok(db, text, sizeof text));
+    assert_int_equal(gk_db_job_update(db, job, changes, NULL), GK_OK);
+    assert_int_equal(gk_db_prune(db, 21, &report, NULL), GK_OK);
+    assert_int_equal(gk_json_get_int(report, "trials_deleted", -1), 3);
+    assert_int_equal(known_as(db, 2, "c4"), 0);
+    if (!check_ok(db, text, sizeof text)) {
+        fail_msg("%s", text);
+    }
+    gk_json_free(report);
+    gk_json_free(changes);
+    gk_db_close(db);
+}
+
 /* Paths of the copies that a migration kept, pushed onto list. */
 static size_t copies_of(const char *name, struct gk_json *list)
 {
@@ -353,11 +423,12 @@ static void copy_file(const char *from, const char *to)
 }
 
 /* Stores that older schemas wrote: of 1 to 3 a finished job of three problems with its picks; of 4
- * one of two, and a paused job with a parked trial and a lease that is out; of 5 and 6 a job of two. */
+ * one of two, and a paused job with a parked trial and a lease that is out; of 5 and 6 a job of
+ * two; of 7 such a job twice, the second time with half of its trials answered by the first. */
 static void test_old_stores(void **state)
 {
     (void)state;
-    for (int schema = 1; schema <= 6; schema++) {
+    for (int schema = 1; schema <= 7; schema++) {
         char text[256], name[32];
         struct gk_db *db = NULL;
         struct gk_err err = {0};
@@ -370,7 +441,7 @@ static void test_old_stores(void **state)
         (void)snprintf(text, sizeof text, "schema %d", schema);
         assert_non_null(strstr(err.text, text));
         db = open_store(name);
-        assert_int_equal(gk_db_schema(db), 7);
+        assert_int_equal(gk_db_schema(db), 8);
         if (!check_ok(db, text, sizeof text)) {
             fail_msg("schema %d: %s", schema, text);
         }
@@ -380,6 +451,15 @@ static void test_old_stores(void **state)
         assert_int_equal(gk_db_list_dead(db, 0, false, &rows, NULL), GK_OK);
         assert_int_equal(gk_json_count(gk_json_get(rows, "letters")), schema == 4 ? 1 : 0);
         gk_json_free(rows);
+        if (schema == 7) { /* asked for before there was `known` */
+            static const char config[] =
+                "203156f44ac02b5b22fda60064ebdb9895664eca116d8ad0de42dcf22e2873d3";
+            assert_int_equal(gk_db_trial_same(db, 1, config, 1, "mock-sm_80", "mock-8sm",
+                                              "cold-graph", "13.0", &rows, NULL),
+                             GK_OK);
+            assert_int_equal(gk_json_get_int(rows, "trial", 0), 12);
+            gk_json_free(rows);
+        }
         gk_db_close(db);
         /* What it was lies beside it, and is of the old schema still. */
         struct gk_json *list = gk_json_new_array();
@@ -473,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_second_opener_is_refused),
         cmocka_unit_test(test_check_sees_damage),
         cmocka_unit_test(test_backup_restore_prune),
+        cmocka_unit_test(test_known),
         cmocka_unit_test(test_old_stores),
         cmocka_unit_test(test_foreign_files),
         cmocka_unit_test(test_unknown_columns_are_refused),
