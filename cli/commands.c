@@ -43,7 +43,9 @@ static const struct gk_option run_options[] = {
     {"seed", "N", "seed of search, inputs and orders (default 1)", false},
     {"from", "DIR", "an earlier export: its rows are the incumbents", false},
     {"export", "DIR", "write the header, evidence and sources there at the end", false},
-    {"fresh", NULL, "begin anew, not where the same command stopped, and hold final rounds that the store knows", false},
+    {"fresh", NULL,
+     "begin anew, not where the same command stopped, and hold final rounds that the store knows",
+     false},
     SPREAD_OPTION,
     JSON_OPTION,
     END_OPTION};
@@ -77,7 +79,8 @@ static const struct gk_option submit_options[] = {
      "leave out problems whose templates, compiler, driver and clocks are as when they were picked",
      false},
     {"until", "TIME", "stop asking at 06:30, or in 90s, 45m, 8h; then judge what is there", false},
-    {"fresh", NULL, "a new job, also if the same one is unfinished, and final rounds that the store knows", false},
+    {"fresh", NULL,
+     "a new job, also if the same one is unfinished, and final rounds that the store knows", false},
     SPREAD_OPTION,
     JSON_OPTION,
     END_OPTION};

@@ -135,7 +135,7 @@ enum gk_status gk_db_tasks_of(struct gk_db *db, int64_t job, struct gk_json **ro
 enum gk_status gk_db_task_former(struct gk_db *db, int64_t job, int64_t problem, const char *arch,
                                  const char *gpu, const char *nvrtc, struct gk_json **task_out,
                                  struct gk_err *err);
-/* What the judge said in a task; *verdict_out NULL: there it said nothing. GK_NOT_FOUND: no task. */
+/* What the judge said in a task; *verdict_out NULL: it said nothing. GK_NOT_FOUND: no task. */
 enum gk_status gk_db_task_verdict(struct gk_db *db, int64_t task, struct gk_json **verdict_out,
                                   struct gk_err *err);
 /* Whether there are other tasks of this problem on this arch and gpu: only these may have recorded
