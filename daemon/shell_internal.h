@@ -50,7 +50,8 @@ struct shell {
     uv_work_t sync_work;
     uv_sem_t sync_done; /* posted by the thread */
     struct gk_db_sync sync;
-    bool syncing;     /* a sync is on its way, or has ended and was not looked at */
+    bool syncing;     /* the thread is at it, or has not come back to the loop */
+    bool sync_open;   /* a sync is on its way, or has ended and was not looked at */
     bool unsynced;    /* something was committed that no sync is for */
     uint32_t covered; /* messages that wait for the sync; what is queued behind them does not */
     uint32_t taken;   /* messages since the last tick */

@@ -8,6 +8,9 @@
  * it, while the loop takes the messages of the next tick. That tick is stepped and committed when
  * the sync is over: one commit a sync, and what the core has queued until the sync began is sent
  * when it has ended.
+ *
+ * The log grows with every commit. When it is long its pages are copied into the store's file, and
+ * the same thread syncs that: again messages are taken meanwhile, and nothing is committed.
  */
 #include "daemon/shell_internal.h"
 
@@ -114,28 +117,6 @@ void tick_store_failed(struct shell *shell, enum gk_status status, const struct 
     shell_end(shell, status, why);
 }
 
-void tick_leave_full(struct shell *shell)
-{
-    struct gk_err err = {0};
-    if (!renew_core(shell)) {
-        return;
-    }
-    gk_core_set_disk(shell->core, shell->disk, shell->free_bytes,
-                     shell->options->settings->disk_resume_bytes);
-    enum gk_status status = gk_db_commit(shell->db, &err);
-    if (status != GK_OK) {
-        tick_store_failed(shell, status, &err);
-        return;
-    }
-    shell->unsynced = true;
-    if (gk_log_begin(shell->options->log, GK_EVENT_STORE_BACK)) {
-        gk_log_int(shell->options->log, "free_bytes", (int64_t)shell->free_bytes);
-        gk_log_text(shell->options->log, "text",
-                    "there is room again: workers may come back with their results");
-        gk_log_end(shell->options->log);
-    }
-}
-
 /* Sends the first `count` of what waits. */
 static void flush(struct shell *shell, uint32_t count)
 {
@@ -196,20 +177,29 @@ static void on_work(uv_work_t *work)
     uv_sem_post(&shell->sync_done);
 }
 
+static void tell_sync(struct shell *shell)
+{
+    uint64_t end = shell->clock.monotonic_ns(shell->clock.context);
+    double took_s = (double)(end - shell->synced_from_ns) / 1e9;
+    if (!shell->sync.of_pages) {
+        gk_histogram_observe(&shell->stats.commit_s, took_s);
+    }
+    if (took_s > SLOW_COMMIT_S && gk_log_begin(shell->options->log, GK_EVENT_STORE_SLOW)) {
+        gk_log_real(shell->options->log, "seconds", took_s);
+        gk_log_text(shell->options->log, "text",
+                    shell->sync.of_pages ? "a checkpoint's fsync took this long"
+                                         : "a commit with its fsync took this long");
+        gk_log_end(shell->options->log);
+    }
+}
+
 /* The sync has ended: what waited for it goes. */
 static void end_sync(struct shell *shell)
 {
     struct gk_err err = {0};
     uv_sem_wait(&shell->sync_done);
-    shell->syncing = false;
-    uint64_t end = shell->clock.monotonic_ns(shell->clock.context);
-    double took_s = (double)(end - shell->synced_from_ns) / 1e9;
-    gk_histogram_observe(&shell->stats.commit_s, took_s);
-    if (took_s > SLOW_COMMIT_S && gk_log_begin(shell->options->log, GK_EVENT_STORE_SLOW)) {
-        gk_log_real(shell->options->log, "seconds", took_s);
-        gk_log_text(shell->options->log, "text", "a commit with its fsync took this long");
-        gk_log_end(shell->options->log);
-    }
+    shell->sync_open = false;
+    tell_sync(shell);
     enum gk_status status = gk_db_sync_end(shell->db, &shell->sync, &err);
     uint32_t covered = shell->covered;
     shell->covered = 0;
@@ -229,40 +219,105 @@ static void on_after_work(uv_work_t *work, int canceled)
 {
     struct shell *shell = work->data;
     (void)canceled; /* nobody cancels it */
-    if (!shell->syncing || shell->ending) {
-        return; /* tick_last() has looked at it, or nobody does any more */
+    shell->syncing = false;
+    if (shell->ending) {
+        return; /* nobody looks at it any more, but for tick_last() */
     }
     shell_turn(shell);
     uint64_t start = shell_now(shell);
-    end_sync(shell);
+    if (shell->sync_open) {
+        end_sync(shell);
+    }
     if (shell->result == GK_OK) {
         tick_finish(shell);
     }
     count_busy(shell, start);
 }
 
+static void start_thread(struct shell *shell)
+{
+    shell->syncing = true;
+    (void)uv_queue_work(&shell->loop, &shell->sync_work, on_work,
+                        on_after_work); /* fails without a callback alone */
+}
+
+/* Whether the sync of what is committed may begin: by a thread, or here. */
+static bool begin_sync(struct shell *shell)
+{
+    struct gk_err err = {0};
+    enum gk_status status = gk_db_sync_begin(shell->db, &shell->sync, &err);
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+        return false;
+    }
+    shell->synced_from_ns = shell->commit_ns;
+    shell->unsynced = false;
+    shell->sync_open = true;
+    shell->covered = gk_core_waiting(shell->core);
+    return true;
+}
+
 /* What is queued may go when what is committed is synced; at once if all of it is. */
 static void send_when_synced(struct shell *shell)
 {
-    struct gk_err err = {0};
     if (shell->syncing) {
         return; /* its end brings the next tick */
     }
     if (!shell->unsynced) {
         flush(shell, UINT32_MAX);
+    } else if (begin_sync(shell)) {
+        start_thread(shell);
+    }
+}
+
+/* The log is long. What it says last is synced here, since no message may be taken before its
+ * pages are copied: that would open a transaction. */
+static void send_and_copy(struct shell *shell)
+{
+    struct gk_err err = {0};
+    bool copied = false;
+    if (shell->syncing || !begin_sync(shell)) {
         return;
     }
-    enum gk_status status = gk_db_sync_begin(shell->db, &shell->sync, &err);
+    on_work(&shell->sync_work);
+    end_sync(shell);
+    if (shell->result != GK_OK || !shell->core) {
+        return;
+    }
+    uint64_t begin = shell->clock.monotonic_ns(shell->clock.context);
+    enum gk_status status = gk_db_copy_log(shell->db, &shell->sync, &copied, &err);
+    if (status != GK_OK) {
+        tick_store_failed(shell, status, &err);
+    } else if (copied) {
+        shell->synced_from_ns = begin;
+        shell->sync_open = true;
+        start_thread(shell);
+    }
+}
+
+void tick_leave_full(struct shell *shell)
+{
+    struct gk_err err = {0};
+    if (shell->sync_open) {
+        end_sync(shell); /* of pages: nothing may be committed before */
+    }
+    if (shell->result != GK_OK || !renew_core(shell)) {
+        return;
+    }
+    gk_core_set_disk(shell->core, shell->disk, shell->free_bytes,
+                     shell->options->settings->disk_resume_bytes);
+    enum gk_status status = gk_db_commit(shell->db, &err);
     if (status != GK_OK) {
         tick_store_failed(shell, status, &err);
         return;
     }
-    shell->synced_from_ns = shell->commit_ns;
-    shell->unsynced = false;
-    shell->syncing = true;
-    shell->covered = gk_core_waiting(shell->core);
-    (void)uv_queue_work(&shell->loop, &shell->sync_work, on_work,
-                        on_after_work); /* fails without a callback alone */
+    shell->unsynced = true;
+    if (gk_log_begin(shell->options->log, GK_EVENT_STORE_BACK)) {
+        gk_log_int(shell->options->log, "free_bytes", (int64_t)shell->free_bytes);
+        gk_log_text(shell->options->log, "text",
+                    "there is room again: workers may come back with their results");
+        gk_log_end(shell->options->log);
+    }
 }
 
 /* A step of what goes on beside serving, if its turn has come: half of the time at most. Returns
@@ -274,7 +329,7 @@ static bool take_care(struct shell *shell)
     if (!gk_core_has_care(shell->core)) {
         return false;
     }
-    if (begin < shell->care_after_ns) {
+    if (begin < shell->care_after_ns || (shell->sync_open && shell->sync.of_pages)) {
         return true;
     }
     enum gk_status status = gk_core_care(shell->core, begin, shell_wall(shell), &err);
@@ -300,12 +355,11 @@ void tick_finish(struct shell *shell)
     if (status == GK_OK) {
         status = commit(shell, now, &err);
     }
-    if (status == GK_OK) {
-        status = gk_db_checkpoint(shell->db, false, &err);
-    }
     if (status != GK_OK) {
         tick_store_failed(shell, status, &err);
         next = now + FULL_WAIT_NS;
+    } else if (shell->unsynced && gk_db_log_is_long(shell->db)) {
+        send_and_copy(shell);
     } else {
         send_when_synced(shell);
     }
@@ -332,7 +386,7 @@ void tick_last(struct shell *shell)
 {
     struct gk_err err = {0};
     struct gk_db_sync sync = {0};
-    if (shell->syncing) {
+    if (shell->sync_open) {
         end_sync(shell); /* waits for it */
     }
     if (shell->result == GK_OK && gk_db_commit(shell->db, &err) == GK_OK &&
@@ -394,7 +448,7 @@ static bool take_messages(struct shell *shell)
 /* While a sync lasts messages are taken and not stepped. */
 static bool is_held_up(struct shell *shell)
 {
-    if (shell->syncing && shell->taken > TAKEN_MOST) {
+    if (shell->sync_open && shell->taken > TAKEN_MOST) {
         uv_sem_wait(&shell->sync_done);
         uv_sem_post(&shell->sync_done); /* for end_sync(), which comes with the next turn */
     }

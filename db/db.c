@@ -10,7 +10,8 @@
 
 #include "db/db_internal.h"
 
-#define WAL_PAGES_MAX 4096 /* of 4 KB: a checkpoint of 16 MB takes some 20 ms */
+#define WAL_PAGES_MAX 4096        /* of 4 KB: a checkpoint of 16 MB takes some 20 ms */
+#define NEVER_SPILLS  "100000000" /* pages */
 
 enum gk_status db_fail(struct gk_db *db, int rc, const char *doing, struct gk_err *err)
 {
@@ -105,6 +106,7 @@ enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err)
     if (!db->in_transaction) {
         return GK_OK;
     }
+    GK_ASSERT(!db->copied); /* it would write over the log */
     enum gk_status status = db_flush(db, err);
     if (status != GK_OK) {
         gk_db_rollback(db);
@@ -123,6 +125,7 @@ enum gk_status gk_db_commit(struct gk_db *db, struct gk_err *err)
         gk_db_rollback(db);
     }
     db->in_transaction = false;
+    db->commits++;
     return status;
 }
 
@@ -141,26 +144,65 @@ void gk_db_rollback(struct gk_db *db)
     db->in_transaction = false;
 }
 
+static int checkpoint(struct gk_db *db, int mode)
+{
+    for (uint32_t i = 0; i < db->statement_count; i++) {
+        (void)sqlite3_reset(db->statements[i].statement); /* an open read would keep the WAL */
+    }
+    db->wal_pages = 0;
+    return sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, NULL, NULL);
+}
+
 enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
 {
-    if (db->in_transaction || db->broken) {
+    if (db->in_transaction || db->broken || db->copied) {
         return GK_OK;
     }
     if (!idle && db->wal_pages < WAL_PAGES_MAX) {
         return GK_OK;
     }
-    for (uint32_t i = 0; i < db->statement_count; i++) {
-        (void)sqlite3_reset(db->statements[i].statement); /* an open read would keep the WAL */
-    }
     /* Under load the file keeps its size and is written again from its start: growing it anew costs
      * a block at a time. */
-    int rc = sqlite3_wal_checkpoint_v2(
-        db->handle, NULL, idle ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
-        NULL);
-    db->wal_pages = 0;
+    int rc = checkpoint(db, idle ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE);
     /* A full disk has no room for the copy: the WAL stays and is tried again later. */
     return rc == SQLITE_OK || (rc & 0xff) == SQLITE_FULL ? GK_OK
                                                          : db_fail(db, rc, "checkpoint", err);
+}
+
+bool gk_db_log_is_long(const struct gk_db *db)
+{
+    return !db->broken && db->wal_pages >= WAL_PAGES_MAX;
+}
+
+enum gk_status gk_db_copy_log(struct gk_db *db, struct gk_db_sync *sync_out, bool *copied_out,
+                              struct gk_err *err)
+{
+    GK_ASSERT(!db->copied);
+    *copied_out = false;
+    if (db->in_transaction || db->broken || db->synced != db->commits) {
+        return GK_OK;
+    }
+    enum gk_status status = db_exec(db, "PRAGMA synchronous=OFF", err);
+    if (status != GK_OK) {
+        return status;
+    }
+    int rc = checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_FULL) {
+        return db_fail(db, rc, "checkpoint", err);
+    }
+    sqlite3_file *file = NULL;
+    status = db_exec(db, "PRAGMA synchronous=NORMAL", err);
+    if (status != GK_OK || rc != SQLITE_OK) { /* full: the log stays, and is tried again later */
+        return status;
+    }
+    rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc != SQLITE_OK) {
+        return db_fail(db, rc, "the store's file", err);
+    }
+    db->copied = *copied_out = true;
+    *sync_out = (struct gk_db_sync){.file = file, .rc = SQLITE_OK, .of_pages = true};
+    /* A transaction that outgrows the cache would write to the log as a commit does. */
+    return db_exec(db, "PRAGMA cache_spill=" NEVER_SPILLS, err);
 }
 
 /* NORMAL differs from FULL in one thing: the log is not synced at a commit. Before a checkpoint
@@ -178,7 +220,8 @@ enum gk_status gk_db_sync_begin(struct gk_db *db, struct gk_db_sync *sync_out, s
     if (rc != SQLITE_OK) {
         return db_fail(db, rc, "the write-ahead log", err);
     }
-    *sync_out = (struct gk_db_sync){.file = file && file->pMethods ? file : NULL, .rc = SQLITE_OK};
+    *sync_out = (struct gk_db_sync){
+        .file = file && file->pMethods ? file : NULL, .rc = SQLITE_OK, .commits = db->commits};
     return GK_OK;
 }
 
@@ -190,12 +233,17 @@ void gk_db_sync_run(struct gk_db_sync *sync)
 
 enum gk_status gk_db_sync_end(struct gk_db *db, const struct gk_db_sync *sync, struct gk_err *err)
 {
-    if (sync->rc == SQLITE_OK) {
+    if (sync->rc != SQLITE_OK) {
+        db->broken = true; /* the message of the handle is another call's */
+        return gk_fail(err, GK_IO, "store %s: sync of the %s: %s", db->path,
+                       sync->of_pages ? "file" : "write-ahead log", sqlite3_errstr(sync->rc));
+    }
+    if (!sync->of_pages) {
+        db->synced = sync->commits;
         return GK_OK;
     }
-    db->broken = true; /* the message of the handle is another call's */
-    return gk_fail(err, GK_IO, "store %s: sync of the write-ahead log: %s", db->path,
-                   sqlite3_errstr(sync->rc));
+    db->copied = false;
+    return db_exec(db, "PRAGMA cache_spill=1", err);
 }
 
 static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
@@ -316,9 +364,9 @@ void gk_db_close(struct gk_db *db)
         (void)sqlite3_finalize(db->statements[i].statement); /* repeats an error told before */
         free(db->statements[i].sql);
     }
-    if (db->broken && db->handle) {
-        /* Closing would copy the WAL into the file and sync again what was just refused. The next
-         * start reads the WAL as it is. */
+    if ((db->broken || db->copied) && db->handle) {
+        /* Closing would copy the WAL into the file and sync again what was just refused, or remove
+         * a WAL whose copy nobody has seen synced. The next start reads the WAL as it is. */
         (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     }
     (void)sqlite3_close(db->handle); /* cannot be busy: all statements are final */

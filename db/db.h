@@ -48,14 +48,24 @@ enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
  * the store, run may be called on another one; the store may be read and written meanwhile, but not
  * closed. One at a time. */
 struct gk_db_sync {
-    void *file; /* the write-ahead log; NULL: there is none */
-    int rc;     /* of SQLite */
+    void *file;       /* of SQLite; NULL: there is none */
+    int rc;           /* of SQLite */
+    bool of_pages;    /* the store's own file: see gk_db_copy_log() */
+    uint64_t commits; /* what of the log it covers */
 };
 enum gk_status gk_db_sync_apart(struct gk_db *db, struct gk_err *err);
 enum gk_status gk_db_sync_begin(struct gk_db *db, struct gk_db_sync *sync_out, struct gk_err *err);
 void gk_db_sync_run(struct gk_db_sync *sync);
 /* GK_IO: what was committed may be lost, and the store writes nothing any more. */
 enum gk_status gk_db_sync_end(struct gk_db *db, const struct gk_db_sync *sync, struct gk_err *err);
+/* A checkpoint whose longest part is left to a thread. The pages of the log are copied into the
+ * store's file, and *sync_out is the sync of that file. Until it has ended with GK_OK nothing may
+ * be committed (writing within a transaction is fine): a commit begins to write over the log, and
+ * it alone has these pages safe. *copied_out false: nothing was done, as a transaction is open, a
+ * commit is not synced, or the disk is full. Under load it is time when the log has 16 MB. */
+bool gk_db_log_is_long(const struct gk_db *db);
+enum gk_status gk_db_copy_log(struct gk_db *db, struct gk_db_sync *sync_out, bool *copied_out,
+                              struct gk_err *err);
 int64_t gk_db_schema(struct gk_db *db);
 
 #define GK_DB_EPOCH_JUMP (INT64_C(1) << 20) /* a daemon that started every second for 12 days */

@@ -56,7 +56,9 @@ struct gk_db {
         const char *sql; /* where it was looked up */
         uint32_t index;
     } places[DB_PLACES];
-    int64_t wal_pages; /* as of the last commit */
+    int64_t wal_pages;        /* as of the last commit */
+    uint64_t commits, synced; /* how many there were; how many of them a sync apart covered */
+    bool copied;              /* pages of the log stand in the file, which is not synced */
     struct db_pending pending;
 };
 

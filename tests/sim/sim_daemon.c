@@ -247,13 +247,37 @@ static void begin_sync(struct sim *sim)
 static void end_sync(struct sim *sim)
 {
     struct gk_err err = {0};
+    uint32_t covered = sim->covered;
     sim->syncing = false;
+    sim->covered = 0;
     gk_db_sync_run(&sim->sync);
     enum gk_status status = gk_db_sync_end(sim->db, &sim->sync, &err);
     if (status != GK_OK) {
         store_failed(sim, status, &err);
     } else {
-        flush_or_die(sim, sim->covered);
+        flush_or_die(sim, covered);
+    }
+}
+
+/* As send_and_copy() of the shell, whatever the length of the log. The sync of the store's file
+ * happens, or fails, at its end. */
+static void sync_and_copy(struct sim *sim)
+{
+    struct gk_err err = {0};
+    bool copied = false;
+    begin_sync(sim);
+    if (sim->up && sim->syncing) {
+        end_sync(sim);
+    }
+    if (!sim->up || !sim->core) {
+        return;
+    }
+    enum gk_status status = gk_db_copy_log(sim->db, &sim->sync, &copied, &err);
+    if (status != GK_OK) {
+        store_failed(sim, status, &err);
+    } else if (copied) {
+        sim->syncing = true;
+        sim->sync_end_ns = sim->now_ns + sim_below(sim, 300) * MS_NS;
     }
 }
 
@@ -279,7 +303,9 @@ static void tick_and_commit(struct sim *sim)
     if (status == GK_OK && sim->core) {
         status = gk_db_commit(sim->db, &err);
     }
-    if (status == GK_OK && sim->core && sim_chance(sim, sim->rates.checkpoint)) {
+    bool moves = status == GK_OK && sim->core && sim_chance(sim, sim->rates.checkpoint);
+    bool copies = moves && dirty && sim->apart && sim_chance(sim, 500);
+    if (moves && !copies) {
         status = gk_db_checkpoint(sim->db, true, &err);
     }
     if (status != GK_OK) {
@@ -289,7 +315,9 @@ static void tick_and_commit(struct sim *sim)
     if (dirty && sim->core) {
         check_commit(sim);
     }
-    if (dirty && sim->apart && sim->core) {
+    if (copies) {
+        sync_and_copy(sim);
+    } else if (dirty && sim->apart && sim->core) {
         begin_sync(sim);
     } else {
         flush_or_die(sim, UINT32_MAX);
@@ -323,6 +351,12 @@ static void leave_full(struct sim *sim)
 {
     struct gk_err err = {0};
     disk_make_room();
+    if (sim->syncing) {
+        end_sync(sim); /* of pages: nothing may be committed before */
+    }
+    if (!sim->up || !sim->core) {
+        return;
+    }
     sim->full = false;
     if (renew_core(sim)) {
         enum gk_status status = gk_db_commit(sim->db, &err);
@@ -353,6 +387,9 @@ void daemon_turn(struct sim *sim, struct packet *packets, uint32_t count)
     }
     if (sim->full && sim->now_ns >= sim->full_until_ns) {
         leave_full(sim);
+    }
+    if (!sim->up || !sim->core) {
+        return;
     }
     for (uint32_t i = 0; i < count && sim->up; i++) {
         struct gk_err err = {0};

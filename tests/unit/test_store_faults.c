@@ -171,6 +171,99 @@ static void the_log_is_bounded(void **state)
     free(log);
 }
 
+static void put_megabytes(struct gk_db *db, int64_t from, int64_t count)
+{
+    char *text = calloc(1, 1u << 20);
+    struct gk_err err = {0};
+    int64_t problem = 0;
+    assert_non_null(text);
+    for (int64_t i = from; i < from + count; i++) {
+        memset(text, 'x', (1u << 20) - 1);
+        int size = snprintf(text, 32, "%lld", (long long)i);
+        text[size] = 'x';
+        assert_ok(gk_db_problem_put(db, "scale", text, &problem, &err), err);
+    }
+    free(text);
+}
+
+static void sync_log(struct gk_db *db)
+{
+    struct gk_db_sync sync = {0};
+    struct gk_err err = {0};
+    assert_ok(gk_db_sync_begin(db, &sync, &err), err);
+    gk_db_sync_run(&sync);
+    assert_ok(gk_db_sync_end(db, &sync, &err), err);
+}
+
+/* The first bytes of the log, which change when it is written over, and its length. */
+static uint64_t beginning(const char *log)
+{
+    unsigned char bytes[32];
+    struct stat info;
+    FILE *file = fopen(log, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(bytes, 1, sizeof bytes, file), sizeof bytes);
+    assert_int_equal(fstat(fileno(file), &info), 0);
+    assert_int_equal(fclose(file), 0);
+    struct gk_hash hash = gk_hash_bytes(bytes, sizeof bytes);
+    uint64_t sum = 0;
+    memcpy(&sum, &hash, sizeof sum);
+    return sum + (uint64_t)info.st_size;
+}
+
+/* Until the sync of the file has ended, the log is all that is safe: neither a transaction that is
+ * larger than the cache, nor a checkpoint, nor closing writes over it. */
+static void a_log_is_kept_until_its_copy_is_synced(void **state)
+{
+    char *store = path_of("store"), *log = path_of("store-wal");
+    struct gk_db_sync sync = {0};
+    struct gk_err err = {0};
+    struct gk_json *rows = NULL;
+    bool copied = true;
+    (void)state;
+    struct gk_db *db = open_store(store);
+    assert_ok(gk_db_sync_apart(db, &err), err);
+    put_megabytes(db, 0, 18);
+    assert_ok(gk_db_copy_log(db, &sync, &copied, &err), err);
+    assert_false(copied); /* a transaction is open */
+    assert_false(gk_db_log_is_long(db));
+    assert_ok(gk_db_commit(db, &err), err);
+    assert_true(gk_db_log_is_long(db));
+    assert_ok(gk_db_copy_log(db, &sync, &copied, &err), err);
+    assert_false(copied); /* what was committed is not synced */
+    sync_log(db);
+    assert_ok(gk_db_copy_log(db, &sync, &copied, &err), err);
+    assert_true(copied);
+    assert_false(gk_db_log_is_long(db));
+    uint64_t before = beginning(log);
+    put_megabytes(db, 18, 24);
+    assert_int_equal(beginning(log), before);
+    gk_db_sync_run(&sync);
+    assert_ok(gk_db_sync_end(db, &sync, &err), err);
+    assert_ok(gk_db_commit(db, &err), err);
+    assert_true(beginning(log) != before);
+    sync_log(db);
+    assert_ok(gk_db_copy_log(db, &sync, &copied, &err), err);
+    assert_true(copied);
+    before = beginning(log);
+    assert_ok(gk_db_checkpoint(db, true, &err), err);
+    assert_int_equal(beginning(log), before);
+    gk_db_close(db);
+    assert_int_equal(beginning(log), before);
+    db = open_store(store);
+    assert_ok(gk_db_check(db, &rows, &err), err);
+    assert_true(gk_json_get_bool(rows, "ok", false));
+    int64_t last = 0, again = 0;
+    assert_ok(gk_db_problem_put(db, "scale", "new", &last, &err), err);
+    put_megabytes(db, 0, 42); /* all of them are there */
+    assert_ok(gk_db_problem_put(db, "scale", "newer", &again, &err), err);
+    assert_int_equal(again, last + 1);
+    gk_json_free(rows);
+    gk_db_close(db);
+    free(store);
+    free(log);
+}
+
 static void state_folders(void **state)
 {
     char *nested = path_of("a/b/c"), *file = path_of("store"), *inside = path_of("store/state");
@@ -232,6 +325,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_of_a_live_store_is_no_backup, make_folder,
                                         drop_folder),
         cmocka_unit_test_setup_teardown(the_log_is_bounded, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(a_log_is_kept_until_its_copy_is_synced, make_folder,
+                                        drop_folder),
         cmocka_unit_test_setup_teardown(state_folders, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(names_are_only_names, make_folder, drop_folder),
     };
