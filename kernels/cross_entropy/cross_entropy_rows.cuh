@@ -40,6 +40,9 @@ static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 using RowPiece = Piece<Config::T, Config::kPieceBytes>;
 constexpr u32 kCount = RowPiece::kCount;
 constexpr i32 kStride = Config::kGroup * kCount; // elements between the pieces of one thread
+constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
+constexpr i32 kSpan = kStep - kStride + kCount;  // from a thread's first column to behind its last
+constexpr i32 kNoEnd = 0x7fffffff;               // of a row that all pieces are inside of
 
 struct Scalars {
     i64 ignore;
@@ -49,8 +52,8 @@ struct Scalars {
 struct Row {
     Config::T *x; // const without the gradient
     float *loss, *lse;
-    i64 label;
-    i32 cols; // 0: there is no such row
+    i32 label; // -1: none of the columns
+    i32 cols;  // 0: there is no such row
     bool ignored;
 };
 
@@ -65,15 +68,15 @@ struct Seen {
     bool owns = false;   // the label's column
 
     // The pieces of one step; one thread of a row meets its label, once. `smoothed` is the same for
-    // all threads.
+    // all threads; columns from `end` on are none.
     GK_DEVICE void look(const RowPiece (&piece)[Config::kPieces], i32 first, const Row &row,
-                        bool smoothed)
+                        bool smoothed, i32 end)
     {
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
             const i32 at = first + static_cast<i32>(p) * kStride;
-            const i64 place = row.label - at;
-            if (place >= 0 && place < kCount && row.label < row.cols && !row.ignored) {
+            const u32 place = static_cast<u32>(row.label) - static_cast<u32>(at);
+            if (place < kCount) {
                 owns = true;
 #pragma unroll
                 for (u32 i = 0; i < kCount; ++i) {
@@ -83,7 +86,7 @@ struct Seen {
             if (smoothed) {
 #pragma unroll
                 for (u32 i = 0; i < kCount; ++i) {
-                    logits += at + static_cast<i32>(i) < row.cols ? piece[p].v[i] : 0.0f;
+                    logits += at + static_cast<i32>(i) < end ? piece[p].v[i] : 0.0f;
                 }
             }
         }
@@ -94,16 +97,17 @@ struct Policies {
     u64 load, reuse;
 };
 
-// A thread's pieces from `first` on.
+// A thread's pieces from `first` on, of a row that ends at `end`.
 template <CacheUse use>
-GK_DEVICE void bring(RowPiece (&piece)[Config::kPieces], const Row &row, i32 first, u64 policy)
+GK_DEVICE void bring(RowPiece (&piece)[Config::kPieces], const Row &row, i32 first, i32 end,
+                     u64 policy)
 {
     Fetched<RowPiece, Config::kPieces> fetched;
     // e^-inf adds nothing
-    fetched.template fetch<use>(row.x, first, kStride, row.cols, policy, MaxOp::neutral());
+    fetched.template fetch<use>(row.x, first, kStride, end, policy, MaxOp::neutral());
 #pragma unroll
     for (u32 p = 0; p < Config::kPieces; ++p) {
-        piece[p].open<use>(fetched.raw[p], row.x, first + static_cast<i32>(p) * kStride, row.cols,
+        piece[p].open<use>(fetched.raw[p], row.x, first + static_cast<i32>(p) * kStride, end,
                            policy);
     }
 }
@@ -175,15 +179,14 @@ GK_DEVICE float all_exponentials(RowPiece (&piece)[Config::kPieces], float most)
 GK_DEVICE void row_loss(const Row &row, i32 first, const Policies &policies, Scratch &scratch,
                         const Scalars &scalars)
 {
-    constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
     const bool smoothed = scalars.smoothing != 0.0f;
     Seen seen;
     Totals totals;
     RowPiece piece[Config::kPieces];
     if constexpr (Config::kHeld) {
         float most = MaxOp::neutral();
-        bring<Config::kLoad>(piece, row, first, policies.load);
-        seen.look(piece, first, row, smoothed);
+        bring<Config::kLoad>(piece, row, first, row.cols, policies.load);
+        seen.look(piece, first, row, smoothed, row.cols);
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
             most = fmaxf(most, max_of_piece(piece[p]));
@@ -193,10 +196,19 @@ GK_DEVICE void row_loss(const Row &row, i32 first, const Policies &policies, Scr
     } else {
         // Without the gradient nothing is read again.
         constexpr CacheUse kFirst = Config::kGradient ? Config::kReuse : Config::kLoad;
+        const u64 policy = Config::kGradient ? policies.reuse : policies.load;
         RunningSum running;
-        for (i32 at = first; at < row.cols; at += kStep) {
-            bring<kFirst>(piece, row, at, Config::kGradient ? policies.reuse : policies.load);
-            seen.look(piece, at, row, smoothed);
+        i32 at = first;
+        // Steps that lie inside the row ask of no piece whether it does, and clear no register for
+        // one that does not; at most one step is left for each thread.
+        for (; at <= row.cols - kSpan; at += kStep) {
+            bring<kFirst>(piece, row, at, kNoEnd, policy);
+            seen.look(piece, at, row, smoothed, kNoEnd);
+            running.add(piece, kLog2E);
+        }
+        if (at < row.cols) {
+            bring<kFirst>(piece, row, at, row.cols, policy);
+            seen.look(piece, at, row, smoothed, row.cols);
             running.add(piece, kLog2E);
         }
         totals.most =
@@ -208,7 +220,7 @@ GK_DEVICE void row_loss(const Row &row, i32 first, const Policies &policies, Scr
         const i32 end = Config::kHeld ? first + 1 : row.cols; // once where all is held
         for (i32 at = first; at < end; at += kStep) {
             if constexpr (!Config::kHeld) {
-                bring<Config::kLoad>(piece, row, at, policies.load);
+                bring<Config::kLoad>(piece, row, at, row.cols, policies.load);
                 (void)all_exponentials(piece, totals.most);
             }
 #pragma unroll
@@ -241,8 +253,13 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         const bool inside = set + group < rows;
         const i64 index = inside ? set + group : 0;
         const i64 label = labels[index];
-        const Row row{x + index * ld, loss + index,      lse + index,
-                      label,          inside ? cols : 0, label == ignore};
+        const bool ignored = label == ignore; // any other is one of the columns
+        const Row row{x + index * ld,
+                      loss + index,
+                      lse + index,
+                      ignored ? -1 : static_cast<i32>(label),
+                      inside ? cols : 0,
+                      ignored};
         row_loss(row, first, policies, scratch, scalars);
     }
 }

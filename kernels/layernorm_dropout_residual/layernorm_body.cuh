@@ -47,10 +47,11 @@ struct Dropout {
     bool all;      // that is 2^16, which the half does not hold
     float scale;   // of what is kept
 
-    GK_DEVICE Dropout(i64 key, double drop)
+    // The scale comes from the host: a double's reciprocal is a chain of instructions that every
+    // block would wait for before its first load.
+    GK_DEVICE Dropout(i64 key, double drop, float kept_scale)
         : seed(static_cast<u64>(key)), threshold(static_cast<u32>(drop * 65536.0 + 0.5) << 16),
-          all(drop * 65536.0 + 0.5 >= 65536.0),
-          scale(drop < 1.0 ? static_cast<float>(1.0 / (1.0 - drop)) : 0.0f)
+          all(drop * 65536.0 + 0.5 >= 65536.0), scale(kept_scale)
     {
     }
 

@@ -17,6 +17,10 @@
 //
 // Shared memory holds one float a warp for each of the two reductions of a row: the barrier in one
 // orders the reads of the other.
+//
+// A matrix whose rows the threads' pieces fill goes a way of its own, where the number of columns is
+// a constant: no piece asks there whether it is inside, and no register is cleared for one that is
+// not, between loads that should leave together.
 
 #define LAYERNORM_GROUP GK_GROUP
 #define LAYERNORM_STORE static_cast<StoreUse>(GK_STORE)
@@ -24,6 +28,7 @@
 
 constexpr bool kHeld = GK_ROW == GK_ROW_HELD;
 constexpr u32 kRows = Config::kThreads / Config::kGroup; // at a time
+constexpr i32 kFilled = Config::kPieces * kStride;       // columns that a group has at a time
 
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
@@ -62,11 +67,15 @@ GK_DEVICE Norm norm_of(const Moments &seen, Scratch &scratch, float share, float
     return Norm{mean, rsqrtf(squares * share + eps)};
 }
 
-// One row of each group. `first`: of the thread's columns; `share`: 1 / cols of the matrix.
+struct Scalars {
+    float share; // 1 / cols
+    float eps;
+};
+
+// One row of each group. `first`: of the thread's columns.
 GK_DEVICE void norm_row(const Row &row, i32 first, const Affine &affine, const Policies &policies,
-                        Scratch &scratch, const Dropout &dropout, float share, float eps)
+                        Scratch &scratch, const Dropout &dropout, const Scalars &scalars)
 {
-    constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
     RowPiece h[Config::kPieces];
     Weights weights;
     Norm norm;
@@ -74,20 +83,20 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Affine &affine, const P
         // On their way with the row: behind it a second wait would come.
         weights.fetch(affine, row, first, policies.reuse);
         bring<Config::kLoad, true>(h, row, first, policies.load, dropout);
-        norm = norm_of(h, row, first, scratch, share, eps);
+        norm = norm_of(h, row, first, scratch, scalars.share, scalars.eps);
     } else {
         Moments seen;
-        for (i32 at = first; at < row.cols; at += kStep) {
+        for (i32 at = first; at < row.cols; at += kFilled) {
             bring<Config::kReuse, true>(h, row, at, policies.reuse, dropout);
 #pragma unroll
             for (u32 p = 0; p < Config::kPieces; ++p) {
                 seen.add(h[p], inside(row, at + static_cast<i32>(p) * kStride));
             }
         }
-        norm = norm_of(seen, scratch, share, eps);
+        norm = norm_of(seen, scratch, scalars.share, scalars.eps);
     }
     const i32 end = kHeld ? first + 1 : row.cols; // once where all is held
-    for (i32 at = first; at < end; at += kStep) {
+    for (i32 at = first; at < end; at += kFilled) {
         if constexpr (!kHeld) {
             bring<Config::kLoad, false>(h, row, at, policies.load, dropout);
             weights.fetch(affine, row, at, policies.reuse);
@@ -100,31 +109,54 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Affine &affine, const P
     }
 }
 
-extern "C" __global__ void __launch_bounds__(Config::kThreads)
-    gk_layernorm_rows(const Config::T *x, const Config::T *residual, const Config::Weight *weight,
-                      const Config::Weight *bias, Config::T *residual_out, u8 *mask, Config::T *y,
-                      i32 rows, i32 cols, i64 ld, float eps, double drop, i64 seed)
+struct Matrix {
+    const Config::T *x, *residual;
+    Config::T *residual_out, *y;
+    u8 *mask;
+    i32 rows, cols;
+    i64 ld;
+};
+
+// All rows of a block. kFull: every set is whole, and pieces fill its rows. All threads make the
+// same turns: the reductions have barriers in them.
+template <bool kFull>
+GK_DEVICE void norm_rows(const Matrix &of, const Affine &affine, Scratch &scratch,
+                         const Dropout &dropout, const Scalars &scalars)
 {
-    __shared__ Scratch scratch;
-    const Dropout dropout(seed, drop);
     const i32 group = threadIdx.x / Config::kGroup;
     const i32 first = threadIdx.x % Config::kGroup * kCount;
     const Policies policies{ptx::cache_policy<Config::kLoad>(),
                             ptx::cache_policy<Config::kReuse>()};
-    const float share = 1.0f / static_cast<float>(cols);
-
-    // All threads of a block make the same turns: the reductions have barriers in them.
-    for (i64 set = static_cast<i64>(blockIdx.x) * kRows; set < rows;
+    const i32 cols = kFull ? kFilled : of.cols;
+    for (i64 set = static_cast<i64>(blockIdx.x) * kRows; set < of.rows;
          set += static_cast<i64>(gridDim.x) * kRows) {
-        const bool there = set + group < rows;
-        const i64 index = there ? set + group : 0, begin = index * ld;
-        const Row row{x + begin,
-                      Config::kResidual ? residual + begin : nullptr,
-                      Config::kResidual ? residual_out + begin : nullptr,
-                      y + begin,
-                      Config::kMask ? mask + begin : nullptr,
+        const bool there = kFull || set + group < of.rows;
+        const i64 index = there ? set + group : 0, begin = index * of.ld;
+        const Row row{of.x + begin,
+                      Config::kResidual ? of.residual + begin : nullptr,
+                      Config::kResidual ? of.residual_out + begin : nullptr,
+                      of.y + begin,
+                      Config::kMask ? of.mask + begin : nullptr,
                       static_cast<u64>(index) * static_cast<u64>(cols),
                       there ? cols : 0};
-        norm_row(row, first, Affine{weight, bias}, policies, scratch, dropout, share, eps);
+        norm_row(row, first, affine, policies, scratch, dropout, scalars);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(Config::kThreads)
+    gk_layernorm_rows(const Config::T *x, const Config::T *residual, const Config::Weight *weight,
+                      const Config::Weight *bias, Config::T *residual_out, u8 *mask, Config::T *y,
+                      i32 rows, i32 cols, i64 ld, float share, float eps, double drop,
+                      float kept_scale, i64 seed)
+{
+    __shared__ Scratch scratch;
+    const Matrix of{x, residual, residual_out, y, mask, rows, cols, ld};
+    const Affine affine{weight, bias};
+    const Dropout dropout(seed, drop, kept_scale);
+    const Scalars scalars{share, eps};
+    if (kHeld && cols == kFilled && rows % static_cast<i32>(kRows) == 0) {
+        norm_rows<true>(of, affine, scratch, dropout, scalars);
+    } else {
+        norm_rows<false>(of, affine, scratch, dropout, scalars);
     }
 }

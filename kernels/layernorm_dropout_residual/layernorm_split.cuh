@@ -18,10 +18,10 @@
 extern "C" __global__ void __launch_bounds__(Config::kThreads, kBlocksLeast)
     gk_layernorm_split(const Config::T *x, const Config::T *residual, Config::T *residual_out,
                        u8 *mask, Moments *partial, i32 cols, i64 ld, i32 splits, double drop,
-                       i64 seed)
+                       float kept_scale, i64 seed)
 {
     __shared__ float scratch[2][kBlockWarpsMax];
-    const Dropout dropout(seed, drop);
+    const Dropout dropout(seed, drop, kept_scale);
     const RowPart part = part_of_block<kCount>(cols, splits);
     const i64 first = part.row * ld;
     const Row row{x + first,

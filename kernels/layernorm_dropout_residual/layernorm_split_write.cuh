@@ -34,9 +34,9 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, kBlocksLeast)
     gk_layernorm_split_write(const Config::T *x, const Config::T *residual,
                              const Config::Weight *weight, const Config::Weight *bias,
                              const Moments *partial, Config::T *y, i32 cols, i64 ld, i32 splits,
-                             float eps, double drop, i64 seed)
+                             float eps, double drop, float kept_scale, i64 seed)
 {
-    const Dropout dropout(seed, drop);
+    const Dropout dropout(seed, drop, kept_scale);
     const RowPart part = part_of_block<kCount>(cols, splits);
     const i64 first = part.row * ld;
     const Row row{

@@ -15,6 +15,10 @@
 // come out of L2 for rows that fit there.
 //
 // Shared memory holds one float a warp, in two sets that rows use in turn.
+//
+// A set of rows that the threads' pieces fill exactly goes a way of its own, where the number of
+// columns is a constant: no piece asks there whether it is inside, and no register is cleared for
+// one that is not, between loads that should leave together.
 
 #define RMSNORM_GROUP GK_GROUP
 #define RMSNORM_HELD  (GK_ROW == GK_ROW_HELD)
@@ -22,6 +26,7 @@
 #include "rmsnorm_body.cuh"
 
 constexpr u32 kRows = Config::kThreads / Config::kGroup; // at a time
+constexpr i32 kFilled = Config::kPieces * kStride;       // columns that a group has at a time
 
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
@@ -34,12 +39,15 @@ GK_DEVICE float scale_of(const Squares &squares, float (&scratch)[kBlockWarpsMax
     return rsqrtf(sum * mean + eps);
 }
 
-// One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix.
-GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
-                        const Policies &policies, float (&scratch)[kBlockWarpsMax], float mean,
-                        float eps)
+// One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix. kFull:
+// each group has a row, which its pieces fill.
+template <bool kFull>
+GK_DEVICE void norm_row(Row row, i32 first, const Config::Weight *weight, const Policies &policies,
+                        float (&scratch)[kBlockWarpsMax], float mean, float eps)
 {
-    constexpr i32 kStep = Config::kPieces * kStride; // columns that a group has at a time
+    if constexpr (kFull) {
+        row.cols = kFilled;
+    }
     Squares squares;
     Weights weights;
     RowPiece h[Config::kPieces];
@@ -47,7 +55,7 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
     if constexpr (Config::kHeld) { // on its way with the row: behind it a second wait would come
         weights.fetch(weight, row, first, policies);
     }
-    for (i32 at = first; at < end; at += kStep) {
+    for (i32 at = first; at < end; at += kFilled) {
         bring(h, row, at, policies);
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
@@ -55,7 +63,7 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
         }
     }
     const float scale = scale_of(squares, scratch, mean, eps);
-    for (i32 at = first; at < end; at += kStep) {
+    for (i32 at = first; at < end; at += kFilled) {
         if constexpr (!Config::kHeld) {
             bring_again(h, row, at, policies);
             weights.fetch(weight, row, at, policies);
@@ -70,14 +78,14 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
 
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     gk_rmsnorm_rows(const Config::T *x, const Config::T *residual, const Config::Weight *weight,
-                    Config::T *residual_out, Config::T *y, i32 rows, i32 cols, i64 ld, float eps)
+                    Config::T *residual_out, Config::T *y, i32 rows, i32 cols, i64 ld, float mean,
+                    float eps)
 {
     __shared__ float scratch[2][kBlockWarpsMax];
     const i32 group = threadIdx.x / Config::kGroup;
     const i32 first = threadIdx.x % Config::kGroup * kCount;
     const Policies policies{ptx::cache_policy<Config::kLoad>(),
                             ptx::cache_policy<Config::kReuse>()};
-    const float mean = 1.0f / static_cast<float>(cols);
     u32 turn = 0;
 
     // All threads of a block make the same turns: a reduction has a barrier in it.
@@ -88,7 +96,11 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
         const Row row{x + begin, Config::kResidual ? residual + begin : nullptr,
                       Config::kResidual ? residual_out + begin : nullptr, y + begin,
                       inside ? cols : 0}; // a row that is not there has no columns
-        norm_row(row, first, weight, policies, scratch[turn], mean, eps);
+        if (Config::kHeld && cols == kFilled && set + kRows <= rows) {
+            norm_row<true>(row, first, weight, policies, scratch[turn], mean, eps);
+        } else {
+            norm_row<false>(row, first, weight, policies, scratch[turn], mean, eps);
+        }
         turn ^= 1u;
     }
 }
