@@ -20,6 +20,9 @@
 // Ragged    Keys past the end of the chunk or of the request are zero-filled, never read (what lies
 //           there may be NaN), their scores -inf, their probabilities 0. Rows past the last query
 //           head are queries of 0 and are not stored.
+// Early     (EARLY = yes) The request's length comes from memory while the first tiles and the
+//           queries do. So those are copied as far as there is room for keys, and values past the
+//           end are cleared before they are multiplied.
 // Pages     A warp reads its entries of the page table 32 at a time, one a lane, and the next 32
 //           while these are used; a copying lane gets its page by a shuffle.
 // Combine   Parts of a row are added by a second launch, by the last block that comes, or by the
@@ -30,8 +33,8 @@
 // Parameters (decode_mma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS,
 // STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared memory
 // for every tile), LOAD (how caches treat keys and values), REUSE (how they treat what all parts of
-// a row read: queries and angles), BLOCKS that registers are left for, COMBINE (who adds parts).
-// The chunk is an argument.
+// a row read: queries and angles), BLOCKS that registers are left for, COMBINE (who adds parts),
+// EARLY. The chunk is an argument.
 //
 // Rejected: calling the first tiles into L2 by prefetch before the request's length is known. On an
 // H200 it costs 0.7 to 1.1 us of 11 and 23 us: every line is asked for twice.
@@ -62,6 +65,7 @@ struct Config {
     static constexpr u32 kBlocks = GK_BLOCKS; // an SM
     static constexpr bool kLastCombines = DECODE_LAST_COMBINES;
     static constexpr bool kCluster = DECODE_CLUSTER; // its blocks are the parts of the same rows
+    static constexpr bool kEarly = DECODE_EARLY; // first tiles are copied before keys are counted
     static constexpr bool kPrefix = DECODE_PREFIX;
     static constexpr bool kCausal = GK_CAUSAL;
     static constexpr bool kTurns = GK_ROPE != GK_ROPE_NONE, kNeox = GK_ROPE == GK_ROPE_NEOX;
@@ -90,6 +94,12 @@ struct Config {
                       static_cast<i32>(kKeys) % kPage == 0,
                   "a tile is whole pages, or lies in one");
     static_assert(kKeys * Tile::kRowChunks % kWarpSize == 0, "lanes copy whole rounds");
+    // Whether queries, and with kEarly the length, are asked for before keys, whose copies they
+    // would queue behind. By copies as well: loads that are used later ptxas sends later, too.
+    static constexpr bool kQueriesFirst =
+        (kEarly || kCluster) && !kTurns && (kReuse == CacheUse::kAll || kReuse == CacheUse::kL2);
+
+    static_assert(!kEarly || kPage == 0, "what a request does not need are no pages");
 };
 
 } // namespace decode
@@ -117,7 +127,9 @@ struct alignas(16) Smem {
         Loop loop;
         Meeting meeting; // when no warp reads a ring any more; then the last block's weights
     };
-    u32 ticket[4];
+    u32 ticket;
+    i32 length; // of the request
+    u32 unused[2];
 };
 
 // ---------------------------------------------------------------------------- rope
@@ -275,6 +287,23 @@ struct QueryReader {
     }
 };
 
+// Queries that are not turned, by copies of their own: the same as load_queries, in no group yet.
+GK_DEVICE void start_queries(u8 *to, const Problem &problem, const Config::Element *q, i32 first,
+                             i32 rows, i32 kv_head)
+{
+    using Query = Config::Query;
+#pragma unroll 1
+    for (u32 index = threadIdx.x; index < Config::kRows * Query::kRowChunks;
+         index += Config::kThreads) {
+        const u32 row = index / Query::kRowChunks, chunk = index % Query::kRowChunks;
+        const i32 wanted = first + static_cast<i32>(row);
+        const i64 from = find_row(problem, min_of(wanted, rows - 1), kv_head).index;
+        ptx::cp_async_as<Config::kReuse, kChunkBytes>(
+            ptx::shared_address(to) + Query::offset(row, chunk),
+            q + from * Config::kDim + chunk * kEight, wanted < rows ? kChunkBytes : 0, 0);
+    }
+}
+
 // ---------------------------------------------------------------------------- copies
 
 // The cache of one key head.
@@ -332,6 +361,12 @@ class Feed
         }
     }
 
+    // Keys from `end` on are not copied any more.
+    GK_DEVICE void end_at(i32 end)
+    {
+        end_ = end;
+    }
+
     // Starts the next tile into `stage`, or nothing past the end; one commit group either way.
     GK_DEVICE void start_next(Smem::Stage &stage)
     {
@@ -359,6 +394,20 @@ class Feed
     }
 };
 
+// Rows of a warp's tile from `valid` on become zeros.
+GK_DEVICE void clear_tail(u8 *tile, u32 valid)
+{
+    using Tile = Config::Tile;
+#pragma unroll 1
+    for (u32 index = valid * Tile::kRowChunks + lane_index();
+         index < Config::kKeys * Tile::kRowChunks; index += kWarpSize) {
+        *reinterpret_cast<uint4 *>(
+            tile + Tile::offset(index / Tile::kRowChunks, index % Tile::kRowChunks)) =
+            make_uint4(0, 0, 0, 0);
+    }
+    __syncwarp(); // the tile is whole
+}
+
 // A warp's keys from `begin` on, every kWarpStride-th tile, up to `end`.
 GK_DEVICE void run_ring(Smem &smem, Feed &feed, State &state, const Queries &queries,
                         const Problem &problem, const i32 (&seen)[Config::kTiles][kHalves],
@@ -384,6 +433,9 @@ GK_DEVICE void run_ring(Smem &smem, Feed &feed, State &state, const Queries &que
         score(scores, queries, ptx::shared_address(keys));
         if (key + kKeys > min_of(end, seen_by_all)) {
             mask(scores, seen, key);
+        }
+        if (Config::kEarly && key + kKeys > end) {
+            clear_tail(stage.v, static_cast<u32>(end - key)); // 0 times NaN would be NaN
         }
         exponentiate(scores, state, scale);
         add_values(state, scores, ptx::shared_address(stage.v));
@@ -452,6 +504,7 @@ GK_DEVICE void combine_rows(float *scratch, const Problem &problem,
 // Where the cache's keys lie: elements from one to the next.
 struct Strides {
     i32 pages_row; // entries of a row of the page table
+    i32 room;      // keys that a request has room for
     i64 page, key, head;
 };
 
@@ -487,7 +540,7 @@ GK_DEVICE void finish_part(Smem &smem, State &state, const Problem &problem, con
                work.kv_head, value_scale);
     if (Config::kLastCombines && !work.whole) {
         u32 *counter = arrivals + static_cast<i64>(work.request) * gridDim.x + blockIdx.x;
-        if (arrive_last(counter, static_cast<u32>(work.parts), smem.ticket[0])) {
+        if (arrive_last(counter, static_cast<u32>(work.parts), smem.ticket)) {
             combine_rows(reinterpret_cast<float *>(&smem.meeting), problem, output, partial,
                          work.parts, work.first_row, shape.rows, work.kv_head);
         }
@@ -511,39 +564,61 @@ GK_DEVICE void finish_in_cluster(Smem &smem, State &state, const Problem &proble
 }
 #endif
 
-GK_DEVICE Work find_work_of_block(const Shape &shape, const i32 *lengths)
+GK_DEVICE Work place_block(const Shape &shape)
 {
-    const i32 request = static_cast<i32>(blockIdx.z);
-#if DECODE_CLUSTER
-    return find_work(shape, lengths, static_cast<i32>(blockIdx.x / cluster_size()),
-                     static_cast<i32>(cluster_rank()), request);
-#else
-    return find_work(shape, lengths, static_cast<i32>(blockIdx.x), static_cast<i32>(blockIdx.y),
-                     request);
-#endif
+    const i32 x = static_cast<i32>(blockIdx.x), y = static_cast<i32>(blockIdx.y);
+    return place_work(shape, Config::kCluster ? y : x, Config::kCluster ? x : y,
+                      static_cast<i32>(blockIdx.z));
 }
 
 GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const Strides &strides,
                          const Output<Config::Element, Config::kDim> &output,
                          const Partial &partial, u32 *arrivals)
 {
-    const Work work = find_work_of_block(shape, in.lengths);
-    if (!work.any && !Config::kCluster) {
-        return;
+    Work work = place_block(shape);
+    constexpr bool kLengthCopied = Config::kQueriesFirst && Config::kEarly;
+    Problem problem{in.lengths,  work.request, 0,        shape.q_len, shape.q_heads,
+                    shape.group, shape.prefix, in.table, shape.rotary};
+    if constexpr (!kLengthCopied) {
+        problem.keys = Config::kPrefix ? shape.prefix : in.lengths[work.request];
     }
-    const Problem problem{
-        in.lengths,   work.request, shape.q_len, shape.q_heads, shape.q_heads / shape.kv_heads,
-        shape.prefix, in.table,     shape.rotary};
+    if constexpr (Config::kQueriesFirst) {
+        if (kLengthCopied && threadIdx.x == 0) {
+            ptx::cp_async_4(ptx::shared_address(&smem.length), in.lengths + work.request, 4);
+        }
+        start_queries(smem.query, problem, in.q, work.first_row, shape.rows, work.kv_head);
+        ptx::cp_async_commit();
+    }
+    if constexpr (!Config::kEarly) {
+        size_work(work, shape, problem.keys);
+        if (!work.any && !Config::kCluster) {
+            return;
+        }
+    }
     const i32 begin = work.begin + static_cast<i32>(warp_index() * Config::kKeys);
     Feed feed(find_cache(strides, in, work),
-              in.pages + static_cast<i64>(work.request) * strides.pages_row, begin, work.end);
+              in.pages + static_cast<i64>(work.request) * strides.pages_row, begin,
+              Config::kEarly ? min_of(work.begin + shape.chunk, strides.room) : work.end);
 #pragma unroll
     for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
         feed.start_next(smem.loop.ring[warp_index()][stage]);
     }
-    load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head,
-                 QueryReader{in.q, problem});
+    if constexpr (Config::kQueriesFirst) {
+        ptx::cp_async_wait<Config::kStages - 1>(); // all but tiles
+    } else {
+        load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head,
+                     QueryReader{in.q, problem});
+    }
     __syncthreads(); // queries are there
+    if constexpr (Config::kEarly) {
+        problem.keys = kLengthCopied ? smem.length : problem.keys;
+        size_work(work, shape, problem.keys);
+        if (!work.any && !Config::kCluster) {
+            ptx::cp_async_wait<0>(); // nothing is on its way to a block that has ended
+            return;
+        }
+        feed.end_at(work.end);
+    }
 
     State state;
     state.clear();

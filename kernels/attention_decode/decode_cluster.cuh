@@ -59,7 +59,7 @@ GK_DEVICE void leave_sums(Left &left, State &state, i32 rows)
 }
 
 // Over groups of `lanes` neighbouring lanes, a power of two; every lane gets its group's result.
-template <typename Op> GK_DEVICE float group_reduce(float value, u32 lanes)
+template <typename Op> GK_DEVICE float reduce_lanes(float value, u32 lanes)
 {
 #pragma unroll 1
     for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
@@ -97,7 +97,7 @@ GK_DEVICE Piece add_piece(u32 left, u32 row, u32 column, bool there, u32 lanes)
     for (u32 w = 0; w < Config::kWarps; ++w) {
         most = fmaxf(most, stats[w].x);
     }
-    Piece piece = {{0.0f, 0.0f, 0.0f, 0.0f}, group_reduce<MaxOp>(most, lanes), 0.0f};
+    Piece piece = {{0.0f, 0.0f, 0.0f, 0.0f}, reduce_lanes<MaxOp>(most, lanes), 0.0f};
 #pragma unroll
     for (u32 w = 0; w < Config::kWarps; ++w) {
         const float weight = weight_of(stats[w].x, piece.most);
@@ -107,10 +107,10 @@ GK_DEVICE Piece add_piece(u32 left, u32 row, u32 column, bool there, u32 lanes)
         piece.v[2] += weight * sums[w].z;
         piece.v[3] += weight * sums[w].w;
     }
-    piece.sum = group_reduce<SumOp>(piece.sum, lanes);
+    piece.sum = reduce_lanes<SumOp>(piece.sum, lanes);
 #pragma unroll
     for (u32 i = 0; i < kFour; ++i) {
-        piece.v[i] = group_reduce<SumOp>(piece.v[i], lanes);
+        piece.v[i] = reduce_lanes<SumOp>(piece.v[i], lanes);
     }
     return piece;
 }
@@ -121,13 +121,13 @@ GK_DEVICE void combine_cluster(const Left &left, const Problem &problem,
                                const Output<Config::Element, Config::kDim> &output, i32 first,
                                i32 rows, i32 kv_head, float value_scale)
 {
-    const u32 ranks = cluster_size();
+    const u32 ranks = gridDim.x; // as many as parts, of which the last may have no keys
     const u32 shift = 32 - static_cast<u32>(__clz(static_cast<i32>(ranks - 1)));
     const u32 lanes = 1u << shift, lane = threadIdx.x & (lanes - 1);
     const u32 groups = Config::kThreads >> shift, group = threadIdx.x >> shift;
     const u32 count = static_cast<u32>(rows) * kRowPieces;
     const u32 from = cluster_address(ptx::shared_address(&left), min_of(lane, ranks - 1));
-    const u32 share = cluster_rank() * groups;
+    const u32 share = blockIdx.x * groups;
     cluster_sync(); // sums of all warps of all blocks are left
     if (share >= count) {
         cluster_arrive();

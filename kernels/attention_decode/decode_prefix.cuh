@@ -6,6 +6,7 @@
 #define DECODE_PREFIX        true
 #define DECODE_LAST_COMBINES false // blocks of two launches do not count one another
 #define DECODE_CLUSTER       false
+#define DECODE_EARLY         false // its length is an argument
 #include "decode_body.cuh"
 
 using namespace decode;
@@ -15,15 +16,15 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, Config::kBlocks)
                      const i32 *pages, const i32 *lengths, const float *k_scale,
                      const float *v_scale, const float *table, Config::Element *out, float *lse,
                      float *partial_sums, float2 *partial_stats, u32 *arrivals, i32 q_len,
-                     i32 q_heads, i32 kv_heads, i32 prefix, i32 rotary, i32 pages_row,
+                     i32 q_heads, i32 kv_heads, i32 group, i32 prefix, i32 rotary, i32 pages_row,
                      i64 page_stride, i64 key_stride, i64 head_stride, i32 chunk, i32 rows,
                      i32 prefix_parts, i64 partial_rows, float scale_log2)
 {
     extern __shared__ Smem shared[];
     const Inputs in{q, k, v, pages, lengths, k_scale, v_scale, table};
-    const Shape shape{q_len, q_heads, kv_heads,     prefix,       rotary,
+    const Shape shape{q_len, q_heads, kv_heads,     group,        prefix,    rotary,
                       chunk, rows,    prefix_parts, partial_rows, scale_log2};
-    const Strides strides{pages_row, page_stride, key_stride, head_stride};
+    const Strides strides{pages_row, prefix, page_stride, key_stride, head_stride};
     run_block(shared[0], in, shape, strides, Output<Config::Element, Config::kDim>{out, lse},
               Partial{partial_sums, partial_stats, partial_rows}, arrivals);
 }

@@ -22,7 +22,8 @@ using namespace gk;
 
 // The launch's arguments that are not pointers to what is read and written.
 struct Shape {
-    i32 q_len, q_heads, kv_heads, prefix, rotary;
+    i32 q_len, q_heads, kv_heads, group; // group: query heads of a key head
+    i32 prefix, rotary;
     i32 chunk;        // keys of a part
     i32 rows;         // of a key head that one block row reads: of a request, or of all
     i32 prefix_parts; // parts of the shared prefix
@@ -44,8 +45,12 @@ struct Work {
 GK_DEVICE Work place_work(const Shape &shape, i32 column, i32 part, i32 request)
 {
     Work work;
-    work.kv_head = column % shape.kv_heads;
-    work.first_row = column / shape.kv_heads * static_cast<i32>(Config::kRows);
+    work.kv_head = column;
+    work.first_row = 0;
+    if (column >= shape.kv_heads) { // divisions would come before anything is asked for
+        work.kv_head = column % shape.kv_heads;
+        work.first_row = column / shape.kv_heads * static_cast<i32>(Config::kRows);
+    }
     work.request = request;
     work.part = part;
     work.begin = part * shape.chunk;
@@ -73,7 +78,7 @@ GK_DEVICE Work find_work(const Shape &shape, const i32 *lengths, i32 column, i32
 // What the rows of a block read and where they come from.
 struct Problem {
     const i32 *lengths;
-    i32 request; // of the rows; in the prefix's launch not used
+    i32 request, keys; // of the rows; in the prefix's launch not used
     i32 q_len, q_heads, group;
     i32 prefix; // keys that come before those of this launch; in the prefix's own: their number
     const float *table; // of angles; row p is that of position p
@@ -93,8 +98,12 @@ GK_DEVICE Row find_row(const Problem &problem, i32 row, i32 kv_head)
     const i32 of_request = problem.group * problem.q_len;
     const i32 request = Config::kPrefix ? row / of_request : problem.request;
     const i32 rest = Config::kPrefix ? row - request * of_request : row;
-    const i32 query = rest / problem.group, head = kv_head * problem.group + rest % problem.group;
-    const i32 keys = problem.lengths[request];
+    i32 query = 0, head = kv_head * problem.group + rest;
+    if (rest >= problem.group) {
+        query = rest / problem.group;
+        head -= query * problem.group;
+    }
+    const i32 keys = Config::kPrefix ? problem.lengths[request] : problem.keys;
     const i32 last = problem.prefix + keys - problem.q_len + query; // key that it sees last
     Row found;
     found.index = (static_cast<i64>(request) * problem.q_len + query) * problem.q_heads + head;

@@ -306,8 +306,8 @@ GK_DEVICE void multiply_role(Smem &smem, const Config::Element *q, const Shape &
         if (!work.any) {
             continue;
         }
-        const Problem problem{parts.lengths, work.request, shape.q_len, shape.q_heads,
-                              shape.q_heads / shape.kv_heads};
+        const Problem problem{parts.lengths, work.request,  work.keys,
+                              shape.q_len,   shape.q_heads, shape.group};
         load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head, QueryReader{q});
         Config::sync(); // queries are there
 
@@ -358,7 +358,8 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads + kWarpSize, Confi
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
     GK_TRAP_IF(ptx::shared_address(&smem) % alignof(Smem) != 0);
-    const Shape shape{q_len, q_heads, kv_heads, 0, 0, chunk, rows, 0, partial_rows, scale_log2};
+    const Shape shape{q_len, q_heads, kv_heads, q_heads / kv_heads, 0,         0,
+                      chunk, rows,    0,        partial_rows,       scale_log2};
     const Parts parts{columns, parts_most, parts_all, spread, lengths};
 
     set_up_barriers(smem);

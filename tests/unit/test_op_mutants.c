@@ -80,12 +80,12 @@ static const struct op_case {
      {"{\"batch\":1,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":200,\"lse\":true,\"q_heads\":2,\"q_"
       "len\":2}"},
      NULL},
-    {"a cluster adds",
+    {"a cluster adds, early copies",
      "attention_decode",
      "emu:sm_90a",
-     "WARPS=2,KEYS=16,STAGES=2,SPLITS=3,COMBINE=cluster",
+     "WARPS=2,KEYS=16,STAGES=3,SPLITS=3,COMBINE=cluster,EARLY=yes",
      false,
-     {"{\"batch\":2,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":200,\"kv_lens\":{\"each\":[200,37]},"
+     {"{\"batch\":2,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":200,\"kv_lens\":{\"each\":[200,170]},"
       "\"lse\":true,\"q_heads\":2,\"q_len\":2}"},
      NULL},
     {"turned keys, a prefix",

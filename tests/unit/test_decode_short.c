@@ -1,8 +1,10 @@
 /*
- * Parts of attention_decode that meet in a cluster (COMBINE=cluster), on emu:sm_90a under each of
- * the three schedules: clusters of sizes that are no power of two and of more than eight blocks,
- * parts without keys, requests without any, rows of several tiles, narrow keys, turned ones, pages;
- * and where there are no clusters. Broken twins stand in tests/data/bad_kernels/ops.txt.
+ * What attention_decode has for streams that are soon over, on emu:sm_90a under each of the three
+ * schedules. Parts that meet in a cluster (COMBINE=cluster): sizes that are no power of two and of
+ * more than eight blocks, parts without keys, requests without any, rows of several tiles, narrow
+ * keys, turned ones, pages; and where there are no clusters. Tiles that are copied before a length
+ * is known (EARLY=yes): past the end of a request, of a part, of all. Broken twins stand in
+ * tests/data/bad_kernels/ops.txt.
  *
  * GKTUNE_TEST_SEED chooses one case in four; GKTUNE_TEST_ALL=1 takes all.
  */
@@ -96,6 +98,22 @@ static const struct one {
     {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":520,\"q_heads\":2,\"softmax_scale\":"
      "0.0}",
      "COMBINE=cluster,KEYS=16,WARPS=16,STAGES=2,SPLITS=2"},
+    /* copies before the length is known: of whole parts, past the end of some, for nothing */
+    {"{\"batch\":6,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":129,\"kv_lens\":{\"each\":[129,0,129,"
+     "129,128,127]},\"lse\":true,\"q_heads\":4}",
+     "COMBINE=cluster,EARLY=yes,KEYS=16,WARPS=2,STAGES=3,SPLITS=3"},
+    {"{\"batch\":6,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":129,\"kv_lens\":{\"each\":[129,0,129,"
+     "129,128,127]},\"lse\":true,\"q_heads\":4}",
+     "COMBINE=launch,EARLY=yes,KEYS=16,WARPS=2,STAGES=4,SPLITS=2,SLICES=2"},
+    {"{\"batch\":6,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":129,\"kv_lens\":{\"each\":[129,0,129,"
+     "129,128,127]},\"lse\":true,\"q_heads\":4}",
+     "COMBINE=last,EARLY=yes,KEYS=16,WARPS=2,STAGES=2,SPLITS=4"},
+    {"{\"batch\":3,\"dtype\":\"f16\",\"kv_dtype\":\"e4m3\",\"kv_heads\":2,\"kv_layout\":\"HND\","
+     "\"kv_len\":100,\"kv_lens\":{\"each\":[100,67,99]},\"lse\":true,\"q_heads\":8,\"q_len\":2}",
+     "COMBINE=launch,EARLY=yes,KEYS=16,WARPS=4,STAGES=3,SPLITS=1"},
+    {"{\"batch\":2,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":90,\"kv_lens\":{\"each\":[77,90]},"
+     "\"prefix_len\":40,\"q_heads\":2,\"rope\":\"neox\"}",
+     "COMBINE=launch,EARLY=yes,KEYS=16,WARPS=2,STAGES=3,SPLITS=2"},
 };
 
 static void every_schedule(void **state)
