@@ -16,6 +16,7 @@
 
 #include "search/space.h"
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/mistake_folder.h"
 #include "tests/unit/op_trial.h"
 
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
     static struct CMUnitTest tests[MISTAKES_MAX];
     const char *text = getenv("GKTUNE_TEST_SEED");
     uint32_t chosen = 0, seed = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
-    uint32_t every = getenv("GKTUNE_TEST_ALL") ? 1 : SAMPLE;
+    uint32_t every = test_takes_all() ? 1 : SAMPLE;
     int failed;
     mistake_list_read(LIST, next, read_field);
     for (uint32_t i = 0; i < mistake_count; i++) {

@@ -16,6 +16,7 @@
 
 #include "search/space.h"
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/op_trial.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -130,7 +131,7 @@ static void every_schedule(void **state)
 {
     const char *text = getenv("GKTUNE_TEST_SEED");
     const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
-    const uint64_t step = getenv("GKTUNE_TEST_ALL") ? 1 : STEP;
+    const uint64_t step = test_takes_all() ? 1 : STEP;
     const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
     (void)state;
     for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {

@@ -7,7 +7,7 @@
  * all mutants run, that meets none. A text that the decoder refuses is a mistake of the tool, no
  * rejection.
  *
- * All run with GK_MUTANTS_ALL or GKTUNE_TEST_ALL set, else a sample by GKTUNE_TEST_SEED. Arguments
+ * All run with GKTUNE_TEST_ALL set, else a sample by GKTUNE_TEST_SEED. Arguments
  * are templates to which the run is confined.
  */
 #include <setjmp.h>
@@ -23,6 +23,7 @@
 
 #include "core/prng.h"
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/mutant_table.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "tests/unit/template_cases.h"
@@ -32,11 +33,9 @@
 /* Mutants of a template that a sample takes: some forty seconds on one core in all. Sanitizers cost
  * ten times as much. */
 #ifdef __SANITIZE_ADDRESS__
-#define SAMPLE  8u
-#define CAN_ALL false
+#define SAMPLE 8u
 #else
-#define SAMPLE  70u
-#define CAN_ALL true
+#define SAMPLE 70u
 #endif
 
 /* Work of a mutant, times that of the original: it may go astray for long. */
@@ -51,11 +50,6 @@ struct score {
     uint32_t survived, left_out;          /* without an entry; not in the sample */
     uint32_t by_value, by_race, by_deadlock, by_other;
 };
-
-static bool run_all(void)
-{
-    return CAN_ALL && (getenv("GK_MUTANTS_ALL") || getenv("GKTUNE_TEST_ALL"));
-}
 
 /* Whether a schedule ends otherwise than right; `end` is then how. */
 static bool rejected(const struct template_case *one, char *const *texts, uint64_t limit,
@@ -179,7 +173,7 @@ static void print_score(const struct score *score)
 static void mutants_of(void **state)
 {
     struct score score = {.source = *state};
-    uint32_t take = run_all() ? UINT32_MAX : SAMPLE / cases_of(score.source);
+    uint32_t take = test_takes_all() ? UINT32_MAX : SAMPLE / cases_of(score.source);
 
     if (!nvrtc_for_tests_available()) {
         skip();
@@ -211,7 +205,7 @@ static void mutants_of(void **state)
 /* After all the others. */
 static void no_entry_is_stale(void **state)
 {
-    uint32_t stale = run_all() ? mutant_table_stale() : 0;
+    uint32_t stale = test_takes_all() ? mutant_table_stale() : 0;
 
     (void)state;
     assert_int_equal(stale, 0);

@@ -1,6 +1,6 @@
 /*
  * Right templates are not accused: every case of template_cases.h, each of its problems, under 200
- * random schedules where GK_MUTANTS_ALL or GKTUNE_TEST_ALL is set, else under a few by
+ * random schedules where GKTUNE_TEST_ALL is set, else under a few by
  * GKTUNE_TEST_SEED.
  */
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "tests/unit/template_cases.h"
 
@@ -22,19 +23,15 @@
 #define SEEDS_ALL 200u
 #ifdef __SANITIZE_ADDRESS__ /* costs ten times as much, and finds what few seeds find */
 #define SEEDS_FEW 1u
-#define CAN_ALL   false
 #else
 #define SEEDS_FEW 4u
-#define CAN_ALL   true
 #endif
 
 static uint64_t runs;
 
 static uint32_t seeds(void)
 {
-    bool all = getenv("GK_MUTANTS_ALL") || getenv("GKTUNE_TEST_ALL");
-
-    return CAN_ALL && all ? SEEDS_ALL : SEEDS_FEW;
+    return test_takes_all() ? SEEDS_ALL : SEEDS_FEW;
 }
 
 static void right_under_all(void **state)

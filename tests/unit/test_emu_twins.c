@@ -1,7 +1,7 @@
 /*
  * Broken kernels that the emulated device must reject, each for the reason that its file names, and
- * right ones that it must not accuse (twin.h). Right ones run under 200 seeds where GK_MUTANTS_ALL
- * or GKTUNE_TEST_ALL is set, else under a few. An argument confines the run to files of that name.
+ * right ones that it must not accuse (twin.h). Right ones run under 200 seeds where
+ * GKTUNE_TEST_ALL is set, else under a few. An argument confines the run to files of that name.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "tests/unit/twin.h"
 
@@ -25,11 +26,9 @@
 #define SEEDS_ALL 200u
 #define SEEDS_FEW 5u
 #ifdef __SANITIZE_ADDRESS__ /* costs ten times as much, and finds what few seeds find */
-#define CAN_ALL false
-#define ONE_IN  2u /* of the kernels, drawn by GKTUNE_TEST_SEED: the release build runs all */
+#define ONE_IN 2u /* of the kernels, drawn by GKTUNE_TEST_SEED: the release build runs all */
 #else
-#define CAN_ALL true
-#define ONE_IN  1u
+#define ONE_IN 1u
 #endif
 
 static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_EARLY, GK_EMU_RANDOM};
@@ -152,9 +151,7 @@ static void broken(void **state)
 
 static uint64_t seeds(void)
 {
-    bool all = getenv("GK_MUTANTS_ALL") || getenv("GKTUNE_TEST_ALL");
-
-    return CAN_ALL && all ? SEEDS_ALL : SEEDS_FEW;
+    return test_takes_all() ? SEEDS_ALL : SEEDS_FEW;
 }
 
 static void accused(void **state)

@@ -22,6 +22,7 @@
 
 #include "core/prng.h"
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/mutant_table.h"
 #include "tests/unit/op_trial.h"
 
@@ -31,11 +32,9 @@
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE    1u
 #define SAMPLE_OF 9u /* cases: one in so many */
-#define CAN_ALL   false
 #else
 #define SAMPLE    2u
 #define SAMPLE_OF 3u
-#define CAN_ALL   true
 #endif
 
 /* A mutant may go astray; the cases take less than a hundredth of this. */
@@ -223,11 +222,6 @@ struct score {
 static struct score total;
 static char *const *only; /* names of kernels; NULL at the end */
 
-static bool run_all(void)
-{
-    return CAN_ALL && getenv("GKTUNE_TEST_ALL");
-}
-
 static bool is_chosen(const struct op_case *one, const char *kernel)
 {
     bool chosen = !*only;
@@ -321,7 +315,7 @@ static void try_launch(const struct op_trial_rig *rig, const struct op_case *one
     const struct op_trial_built *built = &sight->built;
     const char *text = getenv("GKTUNE_TEST_SEED");
     uint32_t count = ptx_mutant_count(built->codes[launch].ptx, edges);
-    uint32_t left = run_all() || SAMPLE > count ? count : SAMPLE;
+    uint32_t left = test_takes_all() || SAMPLE > count ? count : SAMPLE;
     struct gk_prng prng;
     score->left_out += count - left;
     gk_prng_init(&prng, text ? strtoull(text, NULL, 10) : 1, count);
@@ -400,7 +394,7 @@ static void mutants_of(void **state)
 static void no_entry_is_stale(void **state)
 {
     (void)state;
-    assert_int_equal(run_all() && !*only ? mutant_table_stale() : 0, 0);
+    assert_int_equal(test_takes_all() && !*only ? mutant_table_stale() : 0, 0);
 }
 
 static int set_up(void **state)
@@ -436,7 +430,7 @@ int main(int argc, char **argv)
     (void)argc;
     mutant_table_load(TABLE);
     for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
-        if (run_all() || (i + seed) % SAMPLE_OF == 0) {
+        if (test_takes_all() || (i + seed) % SAMPLE_OF == 0) {
             (void)snprintf(names[i], sizeof names[i], "%s, %s", CASES[i].op, CASES[i].what);
             tests[count++] = (struct CMUnitTest){.name = names[i],
                                                  .test_func = mutants_of,

@@ -20,6 +20,7 @@
 #include "core/prng.h"
 #include "search/space.h"
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/op_trial.h"
 #include "worker/generate.h"
 
@@ -28,11 +29,9 @@
 #ifdef __SANITIZE_ADDRESS__
 #define STEP    24
 #define STEP_OP 4
-#define CAN_ALL false
 #else
 #define STEP    6
 #define STEP_OP 2
-#define CAN_ALL true
 #endif
 
 static struct op_trial_rig rigs[2]; /* sm_80, sm_90a */
@@ -212,11 +211,6 @@ static uint64_t env_number(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
-static bool run_all(void)
-{
-    return CAN_ALL && env_number("GKTUNE_TEST_ALL", 0) != 0;
-}
-
 /* One config through a trial. */
 static void check(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
                   const struct gk_op *op, const struct gk_problem *problem,
@@ -281,7 +275,7 @@ static void check_op(const struct edge *edge)
 {
     struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", edge->op);
     char text[256];
-    bool all = run_all();
+    bool all = test_takes_all();
     uint64_t seed = env_number("GKTUNE_TEST_SEED", 1), step = all ? 1 : STEP;
     size_t count = 0;
     while (count < GK_ARRAY_COUNT(edge->problems) && edge->problems[count]) {
@@ -308,7 +302,7 @@ static void every_op(void **state)
 {
     (void)state;
     uint64_t seed = env_number("GKTUNE_TEST_SEED", 1);
-    uint64_t step = run_all() || only[0] ? 1 : STEP_OP;
+    uint64_t step = test_takes_all() || only[0] ? 1 : STEP_OP;
     for (size_t i = 0; i < GK_ARRAY_COUNT(EDGES); i++) {
         if ((i + seed) % step == 0 && strstr(EDGES[i].op, only)) {
             check_op(&EDGES[i]);
