@@ -462,7 +462,7 @@ struct gk_json *ack_body(int64_t token, int64_t pass, const char *status);
 
 /* ---- core_share.c ---- */
 #define AGE_POINT_NS   (60 * SECOND_NS)
-#define AGE_POINTS_MAX 201  /* PRIORITY_MAX - PRIORITY_MIN + 1 */
+#define AGE_POINTS_MAX 201  /* from the lowest priority over the highest: 100 to -100 */
 #define KEY_JOBS_MAX   1000 /* open ones of a key that is not an administrator's */
 /* The job begins, or ends, to count to the share of this key and its priority. */
 enum gk_status share_join(struct gk_core *core, struct job *job, const char *key,

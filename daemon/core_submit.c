@@ -6,6 +6,8 @@
 
 #define AGE_DAYS_DEFAULT 30
 #define AGE_DAYS_MAX     3650
+#define WHAT_MAX         1024 /* it may be a path */
+#define PRIORITY_MAX     100  /* AGE_POINTS_MAX follows from it */
 
 void submit_fini(struct gk_core *core, struct submit *s)
 {
@@ -35,27 +37,46 @@ static enum gk_status read_night(const struct gk_core *core, struct submit *s, s
                : GK_OK;
 }
 
+/* What stands in every listing, and what decides who is first: nothing without a bound. */
+static enum gk_status read_names(struct submit *s, struct gk_err *err)
+{
+    enum gk_status status = GK_OK;
+    s->what = "";
+    if (gk_json_get(s->body, "what")) {
+        status = gk_json_need_string(s->body, "what", WHAT_MAX, &s->what, "submit", err);
+    }
+    if (status == GK_OK && gk_json_get(s->body, "seed")) {
+        status = gk_json_need_int(s->body, "seed", 0, INT64_MAX, &s->seed, "submit", err);
+    }
+    if (status == GK_OK && gk_json_get(s->body, "priority")) {
+        status = gk_json_need_int(s->body, "priority", -PRIORITY_MAX, PRIORITY_MAX, &s->priority,
+                                  "submit", err);
+    }
+    return status;
+}
+
 static enum gk_status read_limits(struct submit *s, struct gk_err *err)
 {
     const struct gk_json *budget = gk_json_get(s->body, "budget");
-    s->what = gk_json_get_string(s->body, "what", "");
     s->strategy = gk_json_get_string(s->body, "strategy", gk_strategy_at(0)->name);
     s->policy = gk_json_get_string(s->body, "policy", gk_policy_name(GK_POLICY_COLD_GRAPH));
-    s->seed = gk_json_get_int(s->body, "seed", 0);
-    s->priority = gk_json_get_int(s->body, "priority", 0);
+    enum gk_status status = read_names(s, err);
+    if (status != GK_OK) {
+        return status;
+    }
     if (!gk_strategy_find(s->strategy)) {
         struct gk_buf names = {0};
         for (uint32_t i = 0; gk_strategy_at(i); i++) {
             gk_buf_printf(&names, "%s%s", i ? ", " : "", gk_strategy_at(i)->name);
         }
-        enum gk_status status =
-            gk_fail(err, GK_INPUT, "strategy '%s': there are %s", s->strategy, gk_buf_text(&names));
+        status = gk_fail(err, GK_INPUT, "strategy '%.60s': there are %s", s->strategy,
+                         gk_buf_text(&names));
         gk_buf_fini(&names);
         return status;
     }
     enum gk_policy policy;
     if (!gk_policy_from_name(s->policy, &policy)) {
-        return gk_fail(err, GK_INPUT, "policy '%s': there are %s", s->policy, gk_policy_names());
+        return gk_fail(err, GK_INPUT, "policy '%.60s': there are %s", s->policy, gk_policy_names());
     }
     if (gk_json_get(budget, "seconds")) {
         s->budget_s = gk_json_get_real(budget, "seconds", 0);
@@ -661,6 +682,9 @@ enum gk_status submit_again(struct gk_core *core, struct submit *s, struct gk_js
     enum gk_status status =
         gk_json_need_string(s->body, "submit_id", 128, &s->submit_id, "submit", err);
     *row_out = NULL;
+    if (status == GK_OK && s->submit_id[0] == '\0') {
+        status = gk_fail(err, GK_INPUT, "submit: \"submit_id\" is empty");
+    }
     if (status == GK_OK && !hash_of(s, s->hash)) {
         status = gk_fail(err, GK_NOMEM, "out of memory");
     }

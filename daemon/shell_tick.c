@@ -117,6 +117,20 @@ void tick_store_failed(struct shell *shell, enum gk_status status, const struct 
     shell_end(shell, status, why);
 }
 
+/* An answer that does not fit a message: said, or whoever asked would wait until it gives up. */
+static void tell_too_long(struct shell *shell, const struct gk_peer *peer,
+                          const struct gk_message *message, const struct gk_err *why)
+{
+    struct gk_message reply = *message;
+    reply.body = gk_json_new_object();
+    if (message->type == GK_MSG_REPLY &&
+        gk_json_set_string(reply.body, "status", gk_status_name(GK_LIMIT)) &&
+        gk_json_set_string(reply.body, "text", why->text)) {
+        (void)gk_link_send(shell->link, peer, &reply, NULL); /* else it waits, as before */
+    }
+    gk_message_fini(&reply);
+}
+
 /* Sends the first `count` of what waits. */
 static void flush(struct shell *shell, uint32_t count)
 {
@@ -137,6 +151,9 @@ static void flush(struct shell *shell, uint32_t count)
             gk_log_text(shell->options->log, "key", peer.key[0] ? peer.key : NULL);
             gk_log_text(shell->options->log, "text", err.text);
             gk_log_end(shell->options->log);
+        }
+        if (status == GK_LIMIT) {
+            tell_too_long(shell, &peer, &message, &err);
         }
         if (status == GK_AGAIN || status == GK_CLOSED) {
             status = gk_core_peer_gone(shell->core, &peer, shell_now(shell), &err);

@@ -12,8 +12,9 @@
 
 #include "db/db.h"
 
-#define DB_STATEMENTS_MAX 192 /* every statement text of this folder, and then some */
-#define DB_PAGE_ROWS      500 /* schemas/PROTOCOL.md: rows a page at most */
+#define DB_STATEMENTS_MAX 192          /* every statement text of this folder, and then some */
+#define DB_PAGE_ROWS      500          /* schemas/PROTOCOL.md: rows a page at most */
+#define DB_PAGE_BYTES     (384u << 10) /* of them; a message has 1 MiB, and callers add to rows */
 #define DB_SCHEMA_VERSION 8
 #define DB_APPLICATION_ID 0x676b7431 /* "gkt1" */
 

@@ -352,14 +352,23 @@ struct gk_json *db_page_of(struct gk_json *rows, const char *name, const char *k
     struct gk_json *page = gk_json_new_object();
     struct gk_json *kept = gk_json_new_array();
     bool ok = page && kept;
-    size_t count = gk_json_count(rows);
-    for (size_t i = 0; ok && i < count && i < most; i++) {
-        ok = gk_json_push(kept, gk_json_copy(gk_json_at(rows, i)));
+    struct gk_buf text = {0};
+    size_t count = gk_json_count(rows), at = 0, bytes = 0;
+    for (; ok && at < count && at < most; at++) {
+        const struct gk_json *row = gk_json_at(rows, at);
+        gk_buf_reset(&text);
+        ok = gk_json_canonical(row, &text, NULL) == GK_OK;
+        bytes += text.size;
+        if (at > 0 && bytes > DB_PAGE_BYTES) {
+            break; /* a page has one row at least, or nobody would come to the end */
+        }
+        ok = ok && gk_json_push(kept, gk_json_copy(row));
     }
-    if (ok && count > most) {
-        ok = gk_json_set_int(page, "next", gk_json_get_int(gk_json_at(rows, most - 1), key, 0));
+    if (ok && at < count) {
+        ok = gk_json_set_int(page, "next", gk_json_get_int(gk_json_at(rows, at - 1), key, 0));
     }
     ok = gk_json_set(page, name, kept) && ok;
+    gk_buf_fini(&text);
     gk_json_free(rows);
     if (!ok) {
         gk_json_free(page);

@@ -162,10 +162,12 @@ for text in ("UPDATE audit SET reason='x' WHERE line=2", "DELETE FROM audit WHER
         assert "only added to" in str(error), error
 db.execute("DROP TRIGGER audit_unchanged")
 db.execute("UPDATE audit SET reason='nobody' WHERE line=2")
+db.execute("UPDATE jobs SET what=? WHERE job=1", ("x" * 1100000,))
 db.commit()
 PY
 start_daemon
 says_no 'not what was written' audit --verify
+says_no 'at most 1048576 are allowed' jobs --all # an answer that fits no message is not waited for
 "$BIN/gktune" doctor >"$TMP/doctor" 2>&1
 grep -q 'audit line 2' "$TMP/doctor" || bad "doctor does not see that the trail was edited"
 "$BIN/gktune" db check >"$TMP/out" 2>"$TMP/err" && bad "db check does not see that the trail was edited"

@@ -78,6 +78,39 @@ static void say(struct gk_db *db, const char *what, const char *reason)
     assert_int_equal(gk_db_audit_add(db, 1750000000000, &line, NULL), GK_OK);
 }
 
+/* A page is a message: it ends before it is too long for one, whatever stands in its rows, and who
+ * follows the cursors sees each row once. */
+static void pages_fit_a_message(void **state)
+{
+    static char reason[3000], huge[500000];
+    struct gk_db *db = open_store("pages.db");
+    int64_t cursor = 0, next = 1, seen = 0;
+    (void)state;
+    memset(reason, 'r', sizeof reason - 1);
+    memset(huge, 'h', sizeof huge - 1); /* longer than a page by itself */
+    for (int i = 0; i < 400; i++) {
+        say(db, "note", i == 200 ? huge : reason);
+    }
+    for (int page = 0; next != 0; page++, cursor = next) {
+        struct gk_json *rows = NULL;
+        struct gk_buf text = {0};
+        assert_true(page < 20);
+        assert_int_equal(gk_db_list_audit(db, cursor, &rows, NULL), GK_OK);
+        const struct gk_json *lines = gk_json_get(rows, "lines");
+        assert_int_equal(gk_json_canonical(rows, &text, NULL), GK_OK);
+        assert_true(gk_json_count(lines) > 0);
+        assert_true(gk_json_count(lines) == 1 || text.size < 400000);
+        for (size_t i = 0; i < gk_json_count(lines); i++) {
+            assert_int_equal(gk_json_get_int(gk_json_at(lines, i), "line", 0), ++seen);
+        }
+        next = gk_json_get_int(rows, "next", 0);
+        gk_buf_fini(&text);
+        gk_json_free(rows);
+    }
+    assert_int_equal(seen, 400);
+    gk_db_close(db);
+}
+
 /* Changes one occurrence of a text in a closed store, keeping its length. */
 static void change_bytes(const char *name, const char *from, const char *to)
 {
@@ -434,6 +467,7 @@ int main(void)
         cmocka_unit_test(letters_and_pardons),
         cmocka_unit_test(pruning_goes_in_batches),
         cmocka_unit_test(the_scrub_finds_damage),
+        cmocka_unit_test(pages_fit_a_message),
         cmocka_unit_test(a_lost_store_is_not_made_anew),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);

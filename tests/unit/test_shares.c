@@ -190,6 +190,49 @@ static void a_key_has_a_quota(void **state)
     rig_close(&rig);
 }
 
+/* What stands in listings, and who is first: a submitter's word has bounds, or one of them makes
+ * `jobs` longer than a message, or is ahead of all others for ever. */
+static void a_submission_has_bounds(void **state)
+{
+    static const struct {
+        const char *member, *value, *status;
+    } rows[] = {
+        {"priority", "101", "INPUT"},   {"priority", "-101", "INPUT"},
+        {"priority", "\"x\"", "INPUT"}, {"priority", "4611686018427387904", "INPUT"},
+        {"seed", "-1", "INPUT"},        {"seed", "1.5", "INPUT"},
+        {"submit_id", "\"\"", "INPUT"}, {"what", "7", "INPUT"},
+        {"priority", "-100", "OK"},     {"priority", "100", "OK"},
+    };
+    static char path[1100];
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    for (size_t i = 0; i <= GK_ARRAY_COUNT(rows); i++) {
+        struct gk_json *value = NULL, *body = NULL;
+        char id[32];
+        (void)snprintf(id, sizeof id, "bounds-%zu", i);
+        body = rig_submit_body(&rig, id, "emu-sm_80", 12, ONE);
+        if (i == GK_ARRAY_COUNT(rows)) {
+            memset(path, 'x', 1025);
+            assert_true(gk_json_set_string(body, "what", path));
+            assert_string_equal(rig_request(&rig, "submit", body), "LIMIT");
+            continue;
+        }
+        assert_int_equal(gk_json_parse(rows[i].value, strlen(rows[i].value), "value", &value, NULL),
+                         GK_OK);
+        assert_true(gk_json_set(body, rows[i].member, value));
+        const char *got = rig_request(&rig, "submit", body);
+        if (strcmp(got, rows[i].status) != 0) {
+            fail_msg("%s %s: %s", rows[i].member, rows[i].value, got);
+        }
+        if (strcmp(got, "OK") != 0) {
+            assert_non_null(strstr(gk_json_get_string(rig.reply, "text", ""), rows[i].member));
+        }
+    }
+    assert_int_equal(gk_core_counters(rig.core).open_jobs, 1); /* the second goes on with it */
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_crowd_has_waited_once),
         cmocka_unit_test(urgent_work_comes_first),
         cmocka_unit_test(a_key_has_a_quota),
+        cmocka_unit_test(a_submission_has_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
