@@ -54,6 +54,13 @@ static bool reserve(struct gk_buf *buf, size_t extra)
     return true;
 }
 
+void gk_buf_expect(struct gk_buf *buf, size_t size)
+{
+    if (reserve(buf, size)) {
+        buf->data[buf->size] = '\0';
+    }
+}
+
 void gk_buf_add(struct gk_buf *buf, const void *bytes, size_t size)
 {
     if (!reserve(buf, size)) {

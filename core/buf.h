@@ -21,6 +21,9 @@ void gk_buf_init(struct gk_buf *buf);
 void gk_buf_fini(struct gk_buf *buf);
 void gk_buf_reset(struct gk_buf *buf); /* keeps the memory */
 
+/* Makes room for so many bytes more, at once instead of by doubling. */
+void gk_buf_expect(struct gk_buf *buf, size_t size);
+
 void gk_buf_add(struct gk_buf *buf, const void *bytes, size_t size);
 void gk_buf_puts(struct gk_buf *buf, const char *text);
 void gk_buf_putc(struct gk_buf *buf, char c);

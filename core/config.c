@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CONFIG_TEXT_USUAL 192 /* bytes */
+
 void gk_space_def_fini(struct gk_space_def *def)
 {
     if (!def) {
@@ -45,6 +47,7 @@ char *gk_config_text(const struct gk_tree *tree, const struct gk_config *config)
 {
     struct gk_buf buf = {0};
     const struct gk_param *param = NULL;
+    gk_buf_expect(&buf, CONFIG_TEXT_USUAL);
     gk_buf_puts(&buf, tree->template_name);
     gk_buf_putc(&buf, '{');
     for (bool first = true; (param = next_by_name(tree, param ? param->name : NULL));

@@ -60,41 +60,79 @@ static bool read_string(struct reader *r)
     return skip(r, "\"", 1);
 }
 
-/* What strtod() gives, for a decimal without exponent of at most 15 digits: one exact number over
- * another is rounded once. */
-static double decimal(const char *text)
+/* A decimal without exponent, as it stands in a text. */
+struct decimal {
+    uint64_t number;            /* its digits without the point */
+    unsigned digits, places;    /* from the first one that is not zero; behind the point */
+    bool negative, known;       /* known: at most 17 digits, of which at most 19 are places */
+    bool leads_zero, ends_zero; /* more zeros than its value needs */
+};
+
+static struct decimal read_decimal(const char *text, size_t size)
 {
-    static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    const char *at = text + (*text == '-');
-    uint64_t number = 0;
-    unsigned digits = 0, places = 0;
+    struct decimal d = {.negative = *text == '-'};
+    size_t at = d.negative, whole = 0;
     bool behind = false;
-    for (; (*at >= '0' && *at <= '9') || (*at == '.' && !behind); at++) {
-        behind = behind || *at == '.';
-        if (*at != '.') {
-            number = number * 10 + (uint64_t)(*at - '0');
-            places += behind;
-            if (++digits > 15) {
-                return strtod(text, NULL);
-            }
+    for (; at < size; at++) {
+        if (text[at] == '.' && !behind) {
+            behind = true;
+        } else if (text[at] >= '0' && text[at] <= '9' && d.digits <= 17) {
+            d.number = d.number * 10 + (uint64_t)(text[at] - '0');
+            d.digits += d.number > 0;
+            d.places += behind;
+            whole += !behind;
+        } else {
+            return d;
         }
     }
-    if (*at == 'e' || *at == 'E' || digits == 0) {
+    d.known = whole > 0 && d.places > 0 && d.places <= 19 && d.digits <= 17;
+    d.leads_zero = whole > 1 && text[d.negative] == '0';
+    d.ends_zero = d.places > 1 && text[size - 1] == '0';
+    return d;
+}
+
+/* number / 10^places, rounded once. The quotient has 56 bits or more, so whatever is behind them
+ * only tells whether it is a tie: one bit says that. */
+static double quotient(uint64_t number, unsigned places)
+{
+    uint64_t power = 1;
+    for (unsigned i = 0; i < places; i++) {
+        power *= 10;
+    }
+    int shift = 56 + __builtin_clzll(number) - __builtin_clzll(power);
+    unsigned __int128 wide = (unsigned __int128)number << shift;
+    uint64_t bits = (uint64_t)(wide / power);
+    return ldexp((double)(bits | (wide % power != 0)), -shift);
+}
+
+/* What strtod() gives. Of at most 15 digits one exact number over another is rounded once. */
+static double value_of(const struct decimal *d, const char *text)
+{
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                    1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19};
+    if (!d->known) {
         return strtod(text, NULL);
     }
-    double value = (double)number / powers[places];
-    return *text == '-' ? -value : value;
+    double value =
+        d->digits <= 15 ? (double)d->number / powers[d->places] : quotient(d->number, d->places);
+    return d->negative ? -value : value;
 }
 
 static bool read_real(struct gk_view_value *value, const char *text)
 {
     char storage[40];
     struct gk_buf canonical = {.data = storage, .capacity = sizeof storage};
+    struct decimal d = read_decimal(text, value->size);
     value->type = GK_JSON_REAL;
-    value->real = decimal(text);
+    value->real = value_of(&d, text);
     if (!isfinite(value->real)) {
         return false;
+    }
+    /* What has at most 15 digits is the shortest that reads back, and keeps its form in this range:
+     * nothing but zeros too many can be wrong with it. */
+    double size = fabs(value->real);
+    if (d.known && d.digits <= 15 && ((size >= 1e-4 && size < 1e15) || d.number == 0)) {
+        return !d.leads_zero && !d.ends_zero;
     }
     gk_json_put_real(&canonical, value->real); /* 26 bytes at most: the storage is never left */
     return canonical.size == value->size && memcmp(storage, text, canonical.size) == 0;
@@ -242,16 +280,17 @@ const struct gk_view_value *gk_view_next(const struct gk_view *view,
 const struct gk_view_value *gk_view_get(const struct gk_view *view,
                                         const struct gk_view_value *object, const char *key)
 {
-    uint32_t cursor = 0;
-    const struct gk_view_value *name;
+    size_t size = strlen(key);
     if (!object || object->type != GK_JSON_OBJECT) {
         return NULL;
     }
-    while ((name = gk_view_next(view, object, &cursor))) {
-        const struct gk_view_value *value = gk_view_next(view, object, &cursor);
-        if (gk_view_is(view, name, key)) {
+    /* A member's value stands behind its name. */
+    for (uint32_t at = (uint32_t)(object - view->values) + 1; at < object->end;) {
+        const struct gk_view_value *name = &view->values[at], *value = name + 1;
+        if (name->size == size && memcmp(view->text + name->at, key, size) == 0) {
             return value;
         }
+        at = value->end;
     }
     return NULL;
 }

@@ -554,6 +554,13 @@ static bool is_local(const char *address)
     return end != address + 10 && *end == ':' && (user == 0 || user == geteuid());
 }
 
+static void copy_text(char *to, size_t size, const char *from)
+{
+    size_t length = strnlen(from, size - 1);
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
 /* Fills key, roles and host of the peer from the message's last frame. */
 static enum gk_status identify(struct gk_link *link, zmq_msg_t *last, struct gk_peer *peer,
                                struct gk_err *err)
@@ -564,8 +571,8 @@ static enum gk_status identify(struct gk_link *link, zmq_msg_t *last, struct gk_
     }
     const char *user = zmq_msg_gets(last, "User-Id"), *address = zmq_msg_gets(last, "Peer-Address");
     if (user && *user && address) {
-        (void)snprintf(peer->host, sizeof peer->host, "%s", address);
-        (void)snprintf(peer->public_key, sizeof peer->public_key, "%s", user);
+        copy_text(peer->host, sizeof peer->host, address);
+        copy_text(peer->public_key, sizeof peer->public_key, user);
         return gk_zap_who(link->zap, user, address, peer, err);
     }
     if (is_local(address)) {

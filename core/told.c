@@ -2,7 +2,6 @@
  * it would refuse, or say no word about, is left to it. */
 #include "core/told.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "core/json_view.h"
@@ -236,41 +235,40 @@ static bool read_costs(struct source *s, struct gk_record *record)
 
 /* ------------------------------------------------------------------ the texts */
 
-static void add_piece(struct gk_buf *buf, const struct gk_view *view,
-                      const struct gk_view_value *value)
+static void add_span(struct gk_buf *buf, const struct gk_view *view, uint32_t from, uint32_t to)
 {
-    uint32_t quote = value->type == GK_JSON_STRING;
-    gk_buf_add(buf, view->text + value->at - quote, value->size + 2 * quote);
+    gk_buf_add(buf, view->text + from, to - from);
 }
 
-/* Members in the order of the text, which is that of their names. */
+/* Keeps the object's text as it stands, but for two of its members. */
 static bool cut_texts(const struct gk_view *view, const struct gk_view_value *object,
                       struct gk_told *told)
 {
-    uint32_t cursor = 0;
+    uint32_t cursor = 0, from = object->at;
+    bool any = false; /* a member is kept */
     const struct gk_view_value *key;
-    gk_buf_putc(&told->kept, '{');
     while ((key = gk_view_next(view, object, &cursor))) {
         const struct gk_view_value *value = gk_view_next(view, object, &cursor);
-        if (gk_view_is(view, key, "environment")) {
-            add_piece(&told->environment, view, value);
+        uint32_t end = value->at + value->size;     /* of a list or object */
+        if (gk_view_is(view, key, "environment")) { /* with the comma on one side of it */
+            add_span(&told->environment, view, value->at, end);
+            add_span(&told->kept, view, from, key->at - 1 - any);
+            from = end + (!any && view->text[end] == ',');
             continue;
         }
-        gk_buf_puts(&told->kept, told->kept.size > 1 ? "," : "");
-        add_piece(&told->kept, view, key);
-        gk_buf_puts(&told->kept, ":");
-        if (gk_view_is(view, key, "samples_ns")) {
-            gk_buf_puts(&told->kept, "[]"); /* see gk_record_drop_samples */
+        any = true;
+        if (gk_view_is(view, key, "samples_ns")) { /* see gk_record_drop_samples */
+            add_span(&told->kept, view, from, value->at);
+            gk_buf_puts(&told->kept, "[]");
+            from = end;
             if (told->record.sample_count > 0) {
-                gk_buf_printf(&told->kept, ",\"samples_taken\":%" PRIu32,
-                              told->record.sample_count);
-                add_piece(&told->samples, view, value);
+                gk_buf_puts(&told->kept, ",\"samples_taken\":");
+                gk_json_put_int(&told->kept, told->record.sample_count);
+                add_span(&told->samples, view, value->at, end);
             }
-        } else {
-            add_piece(&told->kept, view, value);
         }
     }
-    gk_buf_putc(&told->kept, '}');
+    add_span(&told->kept, view, from, object->at + object->size);
     return gk_buf_status(&told->kept, NULL) == GK_OK &&
            gk_buf_status(&told->samples, NULL) == GK_OK &&
            gk_buf_status(&told->environment, NULL) == GK_OK;

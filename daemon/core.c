@@ -207,9 +207,9 @@ bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
             good = gk_json_canonical(out.message.body, body, NULL) == GK_OK;
             gk_message_fini(&out.message);
         } else {
-            gk_buf_add(body, out.text.data, out.text.size);
+            gk_buf_fini(body);
+            *body = out.text;
             good = gk_buf_status(body, NULL) == GK_OK;
-            gk_buf_fini(&out.text);
         }
         if (good) {
             *peer_out = out.peer;
@@ -330,12 +330,14 @@ enum gk_status gk_core_message_text(struct gk_core *core, const struct gk_peer *
     enum gk_status status = GK_OK;
     core->now_ns = now_ns;
     core->wall_ms = wall_ms;
-    bool may = message->type == GK_MSG_RESULT && core->disk != GK_CORE_DISK_FULL &&
+    bool is_ready = message->type == GK_MSG_READY;
+    bool may = (message->type == GK_MSG_RESULT || is_ready) && core->disk != GK_CORE_DISK_FULL &&
                !key_is_suspended(core, peer);
     struct session *session = may ? session_hears(core, peer, message) : NULL;
     if (session) {
         session->seq_seen = message->seq; /* before: the session may end with its result */
-        if (lease_result_text(core, session, message, body, size, &status, err)) {
+        if (is_ready ? session_ready_text(session, body, size)
+                     : lease_result_text(core, session, message, body, size, &status, err)) {
             core->counters.messages++;
             return status;
         }

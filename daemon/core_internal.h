@@ -417,6 +417,8 @@ struct session *session_of(struct gk_core *core, const struct gk_peer *peer);
 enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
 /* The session of a message of a peer that has it; NULL. Its word counts as a heartbeat. */
+/* A READY that is as workers write it; false: it is read as any message. */
+bool session_ready_text(struct session *session, const char *body, size_t size);
 struct session *session_hears(struct gk_core *core, const struct gk_peer *peer,
                               const struct gk_message *message);
 /* why: it was not the worker that said so; NULL: it said BYE. */

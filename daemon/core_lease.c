@@ -564,6 +564,8 @@ static enum gk_status next_for(struct gk_core *core, struct session *session, ui
     return GK_OK;
 }
 
+#define LEASE_TEXT_USUAL 900 /* bytes */
+
 /* Up to `most` leases of the device in all, and no more than it has credit for. */
 static enum gk_status grant_device(struct gk_core *core, struct session *session, uint32_t device,
                                    uint32_t most, struct gk_err *err)
@@ -579,6 +581,7 @@ static enum gk_status grant_device(struct gk_core *core, struct session *session
         if (status != GK_OK || !task) {
             break;
         }
+        gk_buf_expect(&text, LEASE_TEXT_USUAL);
         gk_buf_puts(&text, count > 0 ? "," : "{\"leases\":[");
         status = grant(core, session, device, task, trial, &text, err);
         count++;

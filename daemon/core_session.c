@@ -1,6 +1,7 @@
 /* Workers: HELLO and what they hold, READY, heartbeats, BYE. */
 #include <stdio.h>
 
+#include "core/json_view.h"
 #include "daemon/core_internal.h"
 
 struct session *session_find(struct gk_core *core, uint64_t id)
@@ -488,6 +489,26 @@ static enum gk_status ready_message(struct gk_core *core, struct session *sessio
     session->devices[device].credit = credit;
     session->quiet = false;
     return GK_OK;
+}
+
+/* Every RESULT brings one. */
+bool session_ready_text(struct session *session, const char *body, size_t size)
+{
+    struct gk_view_value values[8];
+    struct gk_view view = {.values = values, .capacity = GK_ARRAY_COUNT(values)};
+    if (!gk_view_parse(&view, body, size)) {
+        return false;
+    }
+    const struct gk_view_value *credit = gk_view_get(&view, values, "credit"),
+                               *device = gk_view_get(&view, values, "device");
+    if (!credit || credit->type != GK_JSON_INT || !device || device->type != GK_JSON_INT ||
+        credit->integer < 0 || credit->integer > CREDIT_MAX || device->integer < 0 ||
+        device->integer >= (int64_t)session->device_count) {
+        return false;
+    }
+    session->devices[device->integer].credit = credit->integer;
+    session->quiet = false;
+    return true;
 }
 
 static enum gk_status release_message(struct gk_core *core, struct session *session,

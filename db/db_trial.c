@@ -104,6 +104,7 @@ static bool hash_outcome(const struct gk_db_outcome *outcome, char hash_out[GK_H
     struct gk_buf piece = {0};
     const char *texts[] = {outcome->config_id, outcome->state, outcome->stage, outcome->failure};
     gk_hasher_init(&hasher);
+    gk_buf_expect(&piece, 2 * GK_HASH_TEXT_SIZE); /* the config's id is the longest */
     gk_json_put_int(&piece, outcome->trial);
     bool ok = hash_piece(&hasher, &piece);
     gk_json_put_int(&piece, outcome->task);

@@ -2,6 +2,7 @@
  * bytes; what is not canonical, or no record, is left to the other way. */
 #include "core/told.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,6 +122,75 @@ static bool view(const char *text)
     return gk_view_parse(&seen, text, strlen(text));
 }
 
+/* A real's text: shortest digits or some too few or too many of them, once in a while one that is
+ * changed. */
+static void real_text(uint64_t seed, char text[64])
+{
+    double value = 0, unit = (double)(seed >> 11) / 9007199254740992.0;
+    switch (seed % 5) {
+    case 0:
+        value = unit * pow(10, (int)(seed >> 8 & 31) - 12);
+        break;
+    case 1:
+        value = (double)(int64_t)(seed >> 40) / 1000.0;
+        break;
+    case 2:
+        value = nextafter((double)(seed >> 44) / 65536.0, seed & 64 ? 0 : 1e300);
+        break;
+    case 3:
+        value = -(double)(seed >> (seed % 50 + 10));
+        break;
+    default:
+        memcpy(&value, &seed, sizeof value);
+        value = isfinite(value) ? value : 0.1;
+    }
+    if (seed & 1) {
+        struct gk_buf buf = {0};
+        gk_json_put_real(&buf, value);
+        (void)snprintf(text, 64, "%.60s", gk_buf_text(&buf));
+        gk_buf_fini(&buf);
+    } else if (fabs(value) < 1e18 && seed & 2) {
+        (void)snprintf(text, 64, "%.*f", (int)(seed >> 20 & 15) + 1, value);
+    } else {
+        (void)snprintf(text, 64, "%.*g", (int)(seed >> 20 & 15) + 3, value);
+    }
+    if ((seed >> 30 & 7) == 0) {
+        text[(seed >> 33) % strlen(text)] = "0159.-"[(seed >> 50) % 6];
+    }
+}
+
+/* A real is what strtod() reads, and is canonical if it is written as gk_json_put_real() would. */
+static void test_reals(void **state)
+{
+    (void)state;
+    uint64_t seed = 88172645463325252u, good = 0, bad = 0;
+    char text[64];
+    for (int i = 0; i < 400000; i++) {
+        struct gk_view_value values[4];
+        struct gk_view view = {.values = values, .capacity = 4};
+        struct gk_buf canonical = {0};
+        char *end = NULL;
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        real_text(seed, text);
+        if (!strpbrk(text, ".e")) {
+            continue;
+        }
+        double value = strtod(text, &end);
+        gk_json_put_real(&canonical, value);
+        bool wanted = *end == '\0' && isfinite(value) && strcmp(gk_buf_text(&canonical), text) == 0,
+             got = gk_view_parse(&view, text, strlen(text));
+        if (wanted != got || (got && memcmp(&values[0].real, &value, sizeof value) != 0)) {
+            fail_msg("%s: %s", text, got ? "taken, or another value" : "refused");
+        }
+        good += got;
+        bad += !got;
+        gk_buf_fini(&canonical);
+    }
+    assert_true(good > 100000 && bad > 50000);
+}
+
 static void test_canonical_alone(void **state)
 {
     (void)state;
@@ -171,6 +241,7 @@ int main(void)
         cmocka_unit_test(test_all_members),
         cmocka_unit_test(test_damaged_texts),
         cmocka_unit_test(test_canonical_alone),
+        cmocka_unit_test(test_reals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
