@@ -535,6 +535,15 @@ static enum gk_status extras_from_json(const struct gk_json *json, struct gk_rec
         }
         enum gk_status status =
             gk_json_need(json, extras[i].key, GK_JSON_OBJECT, &object, "record", err);
+        struct gk_buf text = {0};
+        if (status == GK_OK) {
+            status = gk_json_canonical(object, &text, err);
+        }
+        if (status == GK_OK && text.size > GK_RECORD_EXTRA_MAX) {
+            status = gk_fail(err, GK_LIMIT, "record: %s has %zu bytes, at most %d are allowed",
+                             extras[i].key, text.size, GK_RECORD_EXTRA_MAX);
+        }
+        gk_buf_fini(&text);
         if (status != GK_OK) {
             return status;
         }

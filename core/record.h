@@ -96,7 +96,8 @@ const char *gk_mark_name(enum gk_mark mark);
 #define GK_LAUNCHES_MAX       8
 #define GK_RUNGS_MAX          24
 #define GK_SAMPLES_MAX        256
-#define GK_RECORD_MESSAGE_MAX 4096 /* bytes of a failure's message kept */
+#define GK_RECORD_MESSAGE_MAX 4096  /* bytes of a failure's message kept */
+#define GK_RECORD_EXTRA_MAX   16384 /* bytes of counts, and of environment: a row must fit a page */
 
 /* From ptxas's report on one launch's kernel. -1: not reported (no cubin was built). */
 struct gk_kernel_resources {

@@ -274,6 +274,12 @@ static bool cut_texts(const struct gk_view *view, const struct gk_view_value *ob
            gk_buf_status(&told->environment, NULL) == GK_OK;
 }
 
+/* What is longer than allowed goes the other way, which says so. */
+static bool is_extra(const struct gk_view_value *value)
+{
+    return !value || (value->type == GK_JSON_OBJECT && value->size <= GK_RECORD_EXTRA_MAX);
+}
+
 bool gk_told_from_body(const char *body, size_t size, struct gk_told *told)
 {
     struct gk_view_value values[VALUES_MAX];
@@ -289,8 +295,7 @@ bool gk_told_from_body(const char *body, size_t size, struct gk_told *told)
     bool good = read_outcome(&s, &told->record) && read_lists(&s, &told->record) &&
                 read_costs(&s, &told->record);
     const struct gk_view_value *counts = take(&s, "counts"), *environment = take(&s, "environment");
-    return good && (!counts || counts->type == GK_JSON_OBJECT) &&
-           (!environment || environment->type == GK_JSON_OBJECT) && all_taken(&s) &&
+    return good && is_extra(counts) && is_extra(environment) && all_taken(&s) &&
            cut_texts(&view, s.object, told);
 }
 

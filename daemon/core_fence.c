@@ -12,6 +12,7 @@
 #include "daemon/core_internal.h"
 
 #define FENCES_MAX 4096
+#define CAUSE_MAX  500 /* bytes */
 
 enum gk_status core_audit(struct gk_core *core, const char *who, const char *what,
                           const char *target, const char *reason, const char *outcome,
@@ -243,16 +244,18 @@ enum gk_status device_message(struct gk_core *core, struct session *session,
     }
     const char *state = gk_json_get_string(message->body, "state", ""),
                *cause = gk_json_get_string(message->body, "cause", "no cause was told");
-    char who[GK_KEY_NAME_MAX + 32], key[DEVICE_KEY_SIZE];
+    char who[GK_KEY_NAME_MAX + 32], key[DEVICE_KEY_SIZE], kept[CAUSE_MAX + 1];
+    (void)snprintf(kept, sizeof kept, "%s", cause); /* it stands in listings and in the trail */
+    gk_utf8_clean(kept);
     (void)snprintf(who, sizeof who, "worker %" PRId64 "%s%s", session->worker,
                    session->peer.key[0] ? " " : "", session->peer.key);
     (void)snprintf(key, sizeof key, "%s", session->devices[device].key);
     session->devices[device].ok = strcmp(state, "ok") == 0 || strcmp(state, "fenced") == 0;
     const struct fence *fence = fence_find(core, key);
     if (strcmp(state, "fenced") == 0) {
-        status = fence_device(core, key, "worker", cause, who, &why);
+        status = fence_device(core, key, "worker", kept, who, &why);
     } else if (strcmp(state, "ok") == 0 && fence && strcmp(fence->origin, "operator") != 0) {
-        status = unfence_device(core, key, cause, who, &why);
+        status = unfence_device(core, key, kept, who, &why);
     }
     if (status == GK_OK) {
         return GK_OK;

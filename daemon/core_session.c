@@ -4,6 +4,9 @@
 #include "core/json_view.h"
 #include "daemon/core_internal.h"
 
+#define HELLO_TEXT_MAX  255  /* a host name has 253 */
+#define DEVICE_JSON_MAX 4096 /* of one device, some 700 of an honest worker */
+
 struct session *session_find(struct gk_core *core, uint64_t id)
 {
     return id != 0 ? gk_table_get(&core->sessions_by_id, id) : NULL;
@@ -113,6 +116,39 @@ enum gk_status session_end(struct gk_core *core, struct session *session, const 
 
 /* ------------------------------------------------------------------ HELLO */
 
+/* Names of a device become names of results, files of exports and rows of listings. A model that
+ * said of itself that it is a GPU would have its times believed. */
+static enum gk_status check_device(const struct gk_json *json, const struct gk_device_props *props,
+                                   struct gk_err *err)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *const names[] = {props->arch, props->target, props->gpu};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
+        if (names[i][strspn(names[i], letters)] != '\0') {
+            return gk_fail(err, GK_INPUT,
+                           "device: '%s' is no name: letters, digits, '.', '_' and '-' are allowed",
+                           names[i]);
+        }
+    }
+    const char *dash = strrchr(props->arch, '-');
+    if (strcmp(dash ? dash + 1 : props->arch, props->target) != 0 ||
+        (dash != NULL) != props->modelled) {
+        return gk_fail(err, GK_INPUT,
+                       "device: arch '%s' of target '%s' whose times are %s: a GPU's arch is its "
+                       "target, a model's has emu- or mock- before it",
+                       props->arch, props->target, props->modelled ? "modelled" : "measured");
+    }
+    struct gk_buf text = {0};
+    enum gk_status status = gk_json_canonical(json, &text, err);
+    if (status == GK_OK && text.size > DEVICE_JSON_MAX) {
+        status = gk_fail(err, GK_LIMIT, "device: %zu bytes, at most %d are allowed", text.size,
+                         DEVICE_JSON_MAX);
+    }
+    gk_buf_fini(&text);
+    return status;
+}
+
 static enum gk_status read_devices(struct gk_core *core, struct session *session,
                                    const struct gk_json *hello, struct gk_err *err)
 {
@@ -132,6 +168,9 @@ static enum gk_status read_devices(struct gk_core *core, struct session *session
     }
     for (size_t i = 0; i < gk_json_count(devices); i++) {
         status = gk_device_props_from_json(gk_json_at(devices, i), &session->devices[i].props, err);
+        if (status == GK_OK) {
+            status = check_device(gk_json_at(devices, i), &session->devices[i].props, err);
+        }
         if (status != GK_OK) {
             return gk_fail_in(err, status, "HELLO: device %zu", i);
         }
@@ -324,6 +363,17 @@ static enum gk_status read_hello(struct gk_core *core, const struct gk_json *hel
     }
     if (status == GK_OK) {
         status = gk_json_need_string(hello, "spool_id", 128, &spool, "HELLO", err);
+    }
+    if (status == GK_OK && spool[0] == '\0') {
+        status = gk_fail(err, GK_INPUT, "HELLO: \"spool_id\" is empty");
+    }
+    /* What stands in listings. */
+    static const char *const texts[] = {"host", "boot_id", "build", "nvrtc", "job"};
+    for (size_t i = 0; status == GK_OK && i < GK_ARRAY_COUNT(texts); i++) {
+        const char *text;
+        if (gk_json_get(hello, texts[i])) {
+            status = gk_json_need_string(hello, texts[i], HELLO_TEXT_MAX, &text, "HELLO", err);
+        }
     }
     if (status == GK_OK) {
         (void)snprintf(session->nvrtc, sizeof session->nvrtc, "%s",

@@ -300,7 +300,7 @@ void rig_props(const char *device, struct gk_device_props *props_out)
     }
 }
 
-void rig_hello(struct rig *rig, struct rig_worker *worker)
+struct gk_json *rig_hello_body(const struct rig *rig, const struct rig_worker *worker)
 {
     struct gk_json *body = gk_json_new_object(), *devices = gk_json_new_array(),
                    *held = gk_json_new_array();
@@ -323,7 +323,12 @@ void rig_hello(struct rig *rig, struct rig_worker *worker)
                 gk_json_set_string(body, "boot_id", worker->boot ? worker->boot : "b") &&
                 gk_json_set_int(body, "cores", 2) && gk_json_set_string(body, "nvrtc", "13.0") &&
                 gk_json_set(body, "devices", devices) && gk_json_set(body, "held", held));
-    rig_send(rig, worker, GK_MSG_HELLO, 0, body);
+    return body;
+}
+
+void rig_hello(struct rig *rig, struct rig_worker *worker)
+{
+    rig_send(rig, worker, GK_MSG_HELLO, 0, rig_hello_body(rig, worker));
 }
 
 void rig_ready(struct rig *rig, struct rig_worker *worker, int64_t credit)

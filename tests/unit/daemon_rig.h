@@ -80,6 +80,7 @@ void rig_advance(struct rig *rig, uint64_t ms);
 struct rig_worker *rig_connect(struct rig *rig, const char *spool, const char *device,
                                int64_t credit);
 void rig_props(const char *device, struct gk_device_props *props_out);
+struct gk_json *rig_hello_body(const struct rig *rig, const struct rig_worker *worker);
 void rig_hello(struct rig *rig, struct rig_worker *worker);
 void rig_ready(struct rig *rig, struct rig_worker *worker, int64_t credit);
 void rig_send(struct rig *rig, struct rig_worker *worker, enum gk_message_type type, int64_t token,

@@ -364,6 +364,71 @@ static void test_not_owner(void **state)
     rig_close(&rig);
 }
 
+/* ------------------------------------------------------------------ what a worker claims */
+
+/* It stands in listings, in the audit trail and in names of exports for ever after, so it is
+ * bounded; and a model that says of itself that it is a GPU is no worker. */
+static void what_a_worker_claims_is_checked(void **state)
+{
+    static const struct {
+        const char *member, *text, *part; /* a member of the device, or of HELLO */
+        bool of_device;
+    } rows[] = {
+        {"host", NULL, "LIMIT HELLO: \"host\"", false},
+        {"boot_id", NULL, "LIMIT HELLO: \"boot_id\"", false},
+        {"build", NULL, "LIMIT HELLO: \"build\"", false},
+        {"job", NULL, "LIMIT HELLO: \"job\"", false},
+        {"nvrtc", NULL, "LIMIT HELLO: \"nvrtc\"", false},
+        {"spool_id", "", "INPUT HELLO: \"spool_id\" is empty", false},
+        {"arch", "../../x-sm_80", "is no name", true},
+        {"gpu", "a\nb", "is no name", true},
+        {"arch", "sm_80", "whose times are modelled", true},
+        {"target", "sm_90a", "arch 'emu-sm_80' of target 'sm_90a'", true},
+        {"driver", NULL, "at most 4096 are allowed", true},
+    };
+    static char longest[5000];
+    struct rig rig;
+    (void)state;
+    memset(longest, 'x', sizeof longest - 1);
+    rig_open(&rig, ":memory:", TOY);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(rows); i++) {
+        rig.worker_count = 0;
+        char key[8]; /* the fifth such error of a key would suspend it */
+        (void)snprintf(key, sizeof key, "k%zu", i);
+        struct rig_worker *worker = stranger(&rig, "s1", key, "10.0.0.1");
+        struct gk_json *body = rig_hello_body(&rig, worker);
+        struct gk_json *devices = gk_json_get_mutable(body, "devices");
+        struct gk_json *of = rows[i].of_device
+                                 ? (struct gk_json *)(uintptr_t)gk_json_at(devices, 0) /* ours */
+                                 : body;
+        assert_true(gk_json_set_string(of, rows[i].member, rows[i].text ? rows[i].text : longest));
+        rig_send(&rig, worker, GK_MSG_HELLO, 0, body);
+        assert_true(worker->session == 0);
+        if (worker->rejects != 1 || !strstr(worker->told, rows[i].part)) {
+            fail_msg("%s: %s", rows[i].member, worker->told);
+        }
+    }
+    assert_int_equal(rig_count(&rig, "workers", "workers", 0), 0);
+    /* The cause of a fence is cut, at a whole character: the device is fenced all the same. */
+    rig.worker_count = 0;
+    struct rig_worker *worker = stranger(&rig, "s1", "k", "10.0.0.1");
+    rig_hello(&rig, worker);
+    struct gk_json *body = gk_json_new_object();
+    for (size_t i = 0; i + 2 < sizeof longest; i += 2) {
+        memcpy(longest + i, "\xc3\xa9", 2);
+    }
+    assert_true(gk_json_set_int(body, "device", 0) && gk_json_set_string(body, "state", "fenced") &&
+                gk_json_set_string(body, "cause", longest));
+    rig_send(&rig, worker, GK_MSG_DEVICE_EVENT, 0, body);
+    assert_int_equal(gk_core_counters(rig.core).fences, 1);
+    assert_int_equal(rig_count(&rig, "workers", "workers", 0), 1);
+    const struct gk_json *row = gk_json_at(gk_json_get(rig.reply, "workers"), 0),
+                         *device = gk_json_at(gk_json_get(row, "devices"), 0);
+    size_t size = strlen(gk_json_get_string(gk_json_get(device, "fenced"), "cause", ""));
+    assert_in_range(size, 200, 260);
+    rig_close(&rig);
+}
+
 /* ------------------------------------------------------------------ the same result again */
 
 static void test_conflict(void **state)
@@ -521,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_versions),
         cmocka_unit_test(unknown_words_cost_no_session),
         cmocka_unit_test(lines_say_whose_doing_it_is),
+        cmocka_unit_test(what_a_worker_claims_is_checked),
         cmocka_unit_test(test_suspended),
         cmocka_unit_test(test_not_owner),
         cmocka_unit_test(test_conflict),

@@ -88,6 +88,33 @@ static void test_all_members(void **state)
     gk_record_fini(&record);
 }
 
+/* Conditions as long as they like would make a row that fits no page: refused, on both ways. */
+static void test_long_conditions(void **state)
+{
+    static char text[GK_RECORD_EXTRA_MAX + 1];
+    struct gk_record record;
+    struct gk_err err = {0};
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        struct gk_told told = {0};
+        gk_record_init(&record);
+        record.stage = GK_STAGE_DONE;
+        record.environment = gk_json_new_object();
+        memset(text, 'x', sizeof text - 1);
+        text[GK_RECORD_EXTRA_MAX - 8 + more] = '\0'; /* {"a":".."} */
+        assert_true(gk_json_set_string(record.environment, "a", text));
+        struct gk_json *json = gk_record_to_json(&record);
+        enum gk_status status = gk_told_from_json(json, &told, &err);
+        assert_int_equal(status, more ? GK_LIMIT : GK_OK);
+        assert_true(!more || strstr(err.text, "environment has 16385 bytes"));
+        char *body = body_of(json);
+        assert_int_equal(gk_told_from_body(body, strlen(body), &told), !more);
+        free(body);
+        gk_told_fini(&told);
+        gk_record_fini(&record);
+    }
+}
+
 /* Bytes changed, taken out, doubled: never read as anything else than the parser reads. */
 static void test_damaged_texts(void **state)
 {
@@ -237,9 +264,8 @@ static void test_canonical_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples_of_workers),
-        cmocka_unit_test(test_all_members),
-        cmocka_unit_test(test_damaged_texts),
+        cmocka_unit_test(test_samples_of_workers), cmocka_unit_test(test_all_members),
+        cmocka_unit_test(test_long_conditions),    cmocka_unit_test(test_damaged_texts),
         cmocka_unit_test(test_canonical_alone),
         cmocka_unit_test(test_reals),
     };
