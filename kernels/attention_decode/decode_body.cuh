@@ -41,6 +41,7 @@
 
 #include <gk/hopper.cuh>
 #include <gk/key_parts.cuh>
+#include <gk/mbarrier.cuh>
 #include <gk/narrow.cuh>
 #include <gk/padded.cuh>
 #include <gk/stream.cuh>
@@ -65,6 +66,7 @@ struct Config {
     static constexpr u32 kBlocks = GK_BLOCKS; // an SM
     static constexpr bool kLastCombines = DECODE_LAST_COMBINES;
     static constexpr bool kCluster = DECODE_CLUSTER; // its blocks are the parts of the same rows
+    static constexpr bool kSends = DECODE_SENDS;     // which send one another their sums
     static constexpr bool kEarly = DECODE_EARLY; // first tiles are copied before keys are counted
     static constexpr bool kPrefix = DECODE_PREFIX;
     static constexpr bool kCausal = GK_CAUSAL;
@@ -127,9 +129,9 @@ struct alignas(16) Smem {
         Loop loop;
         Meeting meeting; // when no warp reads a ring any more; then the last block's weights
     };
+    Barrier arrived; // of what others of the cluster send
     u32 ticket;
     i32 length; // of the request
-    u32 unused[2];
 };
 
 // ---------------------------------------------------------------------------- rope
@@ -548,6 +550,11 @@ GK_DEVICE void finish_part(Smem &smem, State &state, const Problem &problem, con
 }
 
 #if DECODE_CLUSTER
+GK_DEVICE u32 pieces_of(const Work &work, const Shape &shape)
+{
+    return min_of(static_cast<u32>(shape.rows - work.first_row), Config::kRows) * kRowPieces;
+}
+
 // The same in a cluster. The warp's ring is drained.
 GK_DEVICE void finish_in_cluster(Smem &smem, State &state, const Problem &problem, const Work &work,
                                  const Shape &shape,
@@ -556,11 +563,19 @@ GK_DEVICE void finish_in_cluster(Smem &smem, State &state, const Problem &proble
 {
     constexpr u32 kRingBytes = sizeof(smem.loop.ring[0]);
     static_assert(sizeof(Left) <= kRingBytes, "a warp leaves its sums where its ring lay");
-    const i32 rows = min_of(shape.rows - work.first_row, static_cast<i32>(Config::kRows));
+    const Left &first = reinterpret_cast<Left &>(smem.loop.ring[0]);
+    const Target target{problem,    output, work.first_row, work.kv_head, pieces_of(work, shape),
+                        value_scale};
     __syncwarp(); // no lane reads a tile any more, none has a copy on its way
-    leave_sums(reinterpret_cast<Left &>(smem.loop.ring[warp_index()]), state, rows);
-    combine_cluster<kRingBytes>(reinterpret_cast<Left &>(smem.loop.ring[0]), problem, output,
-                                work.first_row, rows, work.kv_head, value_scale);
+    leave_sums(reinterpret_cast<Left &>(smem.loop.ring[warp_index()]), state,
+               shape.rows - work.first_row);
+    if constexpr (Config::kSends) {
+        const Mail mail(&smem + 1, target.pieces);
+        send_pieces<kRingBytes>(mail, smem.arrived, first, target.pieces);
+        receive_pieces(mail, smem.arrived, target);
+    } else {
+        read_pieces<kRingBytes>(first, target);
+    }
 }
 #endif
 
@@ -603,6 +618,11 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
     for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
         feed.start_next(smem.loop.ring[warp_index()][stage]);
     }
+#if DECODE_CLUSTER
+    if constexpr (Config::kSends) {
+        open_mail(Mail(&smem + 1, pieces_of(work, shape)), smem.arrived);
+    }
+#endif
     if constexpr (Config::kQueriesFirst) {
         ptx::cp_async_wait<Config::kStages - 1>(); // all but tiles
     } else {

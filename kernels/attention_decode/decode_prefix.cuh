@@ -5,6 +5,7 @@
 
 #define DECODE_PREFIX        true
 #define DECODE_LAST_COMBINES false // blocks of two launches do not count one another
+#define DECODE_SENDS         false
 #define DECODE_CLUSTER       false
 #define DECODE_EARLY         false // its length is an argument
 #include "decode_body.cuh"

@@ -1,11 +1,13 @@
 // attention_decode over the keys that requests have of their own: see decode_body.cuh.
 // Grid: x key heads, and tiles of rows where a request has more than 16 M_TILES; y parts, for the
-// longest request that there is room for; z requests. Blocks without keys leave at once. With
-// COMBINE = cluster x and y are exchanged, a cluster has all blocks of an x, and no block leaves.
+// longest request that there is room for; z requests. Blocks without keys leave at once. In
+// clusters (COMBINE = cluster, cluster_send) x counts parts, all of them one cluster, y the others,
+// and no block leaves.
 
 #define DECODE_PREFIX        false
 #define DECODE_LAST_COMBINES (GK_COMBINE == GK_COMBINE_LAST)
-#define DECODE_CLUSTER       (GK_COMBINE == GK_COMBINE_CLUSTER)
+#define DECODE_SENDS         (GK_COMBINE == GK_COMBINE_CLUSTER_SEND)
+#define DECODE_CLUSTER       (DECODE_SENDS || GK_COMBINE == GK_COMBINE_CLUSTER)
 #define DECODE_EARLY         (GK_EARLY == GK_EARLY_YES)
 #include "decode_body.cuh"
 

@@ -1,10 +1,10 @@
 /*
  * What attention_decode has for streams that are soon over, on emu:sm_90a under each of the three
- * schedules. Parts that meet in a cluster (COMBINE=cluster): sizes that are no power of two and of
- * more than eight blocks, parts without keys, requests without any, rows of several tiles, narrow
- * keys, turned ones, pages; and where there are no clusters. Tiles that are copied before a length
- * is known (EARLY=yes): past the end of a request, of a part, of all. Broken twins stand in
- * tests/data/bad_kernels/ops.txt.
+ * schedules. Parts that meet in a cluster (COMBINE=cluster, cluster_send): sizes that are no power
+ * of two and of more than eight blocks, parts without keys, requests without any, rows of several
+ * tiles, narrow keys, turned ones, pages; and where there are no clusters. Tiles that are copied
+ * before a length is known (EARLY=yes): past the end of a request, of a part, of all. Broken twins
+ * stand in tests/data/bad_kernels/ops.txt.
  *
  * GKTUNE_TEST_SEED chooses one case in four; GKTUNE_TEST_ALL=1 takes all.
  */
@@ -50,6 +50,8 @@ static int tear_down(void **state)
 }
 
 /* ------------------------------------------------------------------ results */
+
+#define CLUSTER "COMBINE=cluster," /* of these cases also with cluster_send */
 
 static const struct one {
     const char *problem, *config;
@@ -127,6 +129,12 @@ static void every_schedule(void **state)
     for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
         if ((i + seed) % step == 0) {
             op_trial_schedules(&rig, catalog, op, CASES[i].problem, CASES[i].config);
+            if (strncmp(CASES[i].config, CLUSTER, strlen(CLUSTER)) == 0) {
+                char sends[200];
+                (void)snprintf(sends, sizeof sends, "COMBINE=cluster_send,%s",
+                               CASES[i].config + strlen(CLUSTER));
+                op_trial_schedules(&rig, catalog, op, CASES[i].problem, sends);
+            }
         }
     }
 }
@@ -137,7 +145,7 @@ static bool is_cluster(const struct gk_tree *tree, const struct gk_config *confi
 {
     for (uint32_t i = 0; i < tree->param_count; i++) {
         if (strcmp(tree->params[i].name, "COMBINE") == 0) {
-            return strcmp(tree->params[i].names[config->values[i]], "cluster") == 0;
+            return strncmp(tree->params[i].names[config->values[i]], "cluster", 7) == 0;
         }
     }
     return false;

@@ -87,6 +87,14 @@ static const struct op_case {
      {"{\"batch\":2,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":200,\"kv_lens\":{\"each\":[200,170]},"
       "\"lse\":true,\"q_heads\":2,\"q_len\":2}"},
      NULL},
+    {"a cluster sends",
+     "attention_decode",
+     "emu:sm_90a",
+     "WARPS=2,KEYS=16,STAGES=2,SPLITS=3,COMBINE=cluster_send,EARLY=no",
+     false,
+     {"{\"batch\":2,\"head_dim\":32,\"kv_heads\":1,\"kv_len\":200,\"kv_lens\":{\"each\":[200,37]},"
+      "\"lse\":true,\"q_heads\":2,\"q_len\":2}"},
+     NULL},
     {"turned keys, a prefix",
      "attention_decode",
      "emu:sm_80",
