@@ -65,6 +65,17 @@ static void keep_ballast(struct shell *shell, const struct gk_disk_marks *marks)
     }
 }
 
+/* Whoever clears the state folder, or puts another store there, is not waited for: each result that
+ * is acknowledged now would be lost with the next start. */
+static void look_at_store(struct shell *shell)
+{
+    struct gk_err err = {0};
+    enum gk_status status = gk_db_in_place(shell->db, &err);
+    if (status == GK_IO) {
+        tick_store_failed(shell, status, &err);
+    }
+}
+
 static void look_at_disk(struct shell *shell)
 {
     const struct gk_settings *settings = shell->options->settings;
@@ -223,6 +234,10 @@ static void look_at_door(struct shell *shell)
 
 void beat_look(struct shell *shell)
 {
+    look_at_store(shell);
+    if (shell->result != GK_OK || !shell->core) {
+        return;
+    }
     look_at_disk(shell);
     look_at_fds(shell);
     look_at_door(shell);

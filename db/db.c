@@ -309,6 +309,16 @@ static enum gk_status advise(enum gk_status status, const char *path, struct gk_
                    text, path);
 }
 
+static bool is_there(const char *path, struct db_place *place_out)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return false;
+    }
+    *place_out = (struct db_place){info.st_dev, info.st_ino};
+    return true;
+}
+
 enum gk_status gk_db_open_as(const char *path, const struct gk_db_options *options,
                              struct gk_db **db_out, struct gk_err *err)
 {
@@ -343,8 +353,38 @@ enum gk_status gk_db_open_as(const char *path, const struct gk_db_options *optio
         gk_db_close(db);
         return advise(status, path, err);
     }
+    (void)is_there(path, &db->file); /* later: what cannot be seen now is not missed then */
     *db_out = db;
     return GK_OK;
+}
+
+enum gk_status gk_db_in_place(struct gk_db *db, struct gk_err *err)
+{
+    struct db_place now;
+    char *log = gk_asprintf("%s-wal", db->path);
+    if (!log) {
+        return gk_fail(err, GK_NOMEM, "out of memory for the log's path");
+    }
+    const struct {
+        const char *path;
+        struct db_place *then;
+    } files[] = {{db->path, &db->file}, {log, &db->log}};
+    enum gk_status status = GK_OK;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(files) && status == GK_OK; i++) {
+        bool there = is_there(files[i].path, &now);
+        if (files[i].then->inode == 0) {
+            *files[i].then = there ? now : (struct db_place){0};
+        } else if (!there || now.inode != files[i].then->inode ||
+                   now.device != files[i].then->device) {
+            db->broken = true; /* nor is it closed in order: that would remove a log by its name */
+            status = gk_fail(err, GK_IO,
+                             "%s was %s while the store is open: no start would find what is "
+                             "stored from now on",
+                             files[i].path, there ? "replaced" : "removed or moved");
+        }
+    }
+    free(log);
+    return status;
 }
 
 enum gk_status gk_db_open(const char *path, bool may_migrate, struct gk_db **db_out,

@@ -42,6 +42,10 @@ uint64_t gk_db_rows_written(const struct gk_db *db);
 void gk_db_rollback(struct gk_db *db);
 /* Moves the WAL into the file: when idle, or when it is larger than 16 MB. */
 enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err);
+/* Whether the store and its log still are the files of their names. GK_IO: one was removed, moved
+ * or replaced, so that no next start would find what is stored from now on; nothing is written any
+ * more. Cheap: two calls of stat(). */
+enum gk_status gk_db_in_place(struct gk_db *db, struct gk_err *err);
 /* ---- syncing apart: what gk_db_commit() waits for most ----
  * After gk_db_sync_apart() a commit writes and does not sync. Nothing of it may be told to anybody
  * before a sync that began behind it has ended with GK_OK. begin and end belong to the thread of

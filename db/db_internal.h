@@ -9,6 +9,7 @@
 #define GK_DB_DB_INTERNAL_H
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include "db/db.h"
 
@@ -61,6 +62,10 @@ struct gk_db {
     uint64_t commits, synced; /* how many there were; how many of them a sync apart covered */
     bool copied;              /* pages of the log stand in the file, which is not synced */
     struct db_pending pending;
+    struct db_place { /* of the store and of its log, as stat() has them; inode 0: not seen yet */
+        dev_t device;
+        ino_t inode;
+    } file, log;
 };
 
 /* The status of a result code of SQLite, with "doing" in the message. Marks the store broken on I/O

@@ -57,12 +57,22 @@ head -c 20000 "$TMP/whole.db" >"$TMP/half.db"
 [ -n "$(find "$TMP/six" -name 'gktune.db*')" ] && bad "something of it was left behind: $(ls "$TMP/six")"
 # A restore into a folder that a daemon serves, or beside --connect, would have another store looked through than its own.
 "$BIN/gktuned" --state "$TMP/two" >"$TMP/daemon.out" 2>"$TMP/daemon.log" &
-children+=("$!")
+daemon=$!
+children+=("$daemon")
 eventually 20 grep -q '^ready' "$TMP/daemon.out" || bad "no daemon: $(cat "$TMP/daemon.log")"
 "$BIN/gktune" db restore "$TMP/bad.db" --state "$TMP/seven" --connect "ipc://$TMP/two/gktuned.sock" >"$TMP/out" 2>"$TMP/err" && bad "garbage was restored beside --connect"
 grep -q 'without --connect' "$TMP/err" || bad "restore beside --connect: $(cat "$TMP/err")"
 [ -e "$TMP/seven" ] && bad "a refused restore made a folder"
+kill -STOP "$daemon" # or it would see that its store is gone
 mv "$TMP/two/gktune.db" "$TMP/gone.db"
 "$BIN/gktune" db restore "$TMP/bad.db" --state "$TMP/two" >"$TMP/out" 2>"$TMP/err" && bad "garbage was restored under a daemon"
 grep -q 'a daemon serves' "$TMP/err" || bad "restore under a daemon: $(cat "$TMP/err")"
+# It ends when it sees that, before it acknowledges more that nobody would find, and leaves the log where it is.
+kill -CONT "$daemon"
+wait "$daemon"
+rc=$?
+[ $rc = 4 ] || bad "a daemon without its store ended with $rc: $(tail -n 3 "$TMP/daemon.log")"
+grep -q 'event=store_error .*gktune.db was removed or moved' "$TMP/daemon.log" || bad "no word of a store that is gone: $(tail -n 3 "$TMP/daemon.log")"
+mv "$TMP/gone.db" "$TMP/two/gktune.db"
+run "$TMP/two" db check
 finish "5 trips"

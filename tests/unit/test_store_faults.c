@@ -291,6 +291,46 @@ static void state_folders(void **state)
     free(inside);
 }
 
+/* Somebody clears the folder, or puts another file there, while the store is open: what is stored
+ * then would be found by nobody. The log is left as it is for whoever puts the file back. */
+static void a_store_that_was_taken_away_is_noticed(void **state)
+{
+    char *store = path_of("store"), *log = path_of("store-wal"), *aside = path_of("aside");
+    struct gk_err err = {0};
+    struct stat info;
+    (void)state;
+    for (int way = 0; way < 3; way++) { /* moved, replaced, without its log */
+        struct gk_db *db = open_store(store);
+        fill(db, 20);
+        assert_ok(gk_db_in_place(db, &err), err);
+        assert_ok(gk_db_in_place(db, &err), err);
+        assert_int_equal(rename(way == 2 ? log : store, aside), 0);
+        if (way == 1) {
+            assert_ok(gk_file_store(store, "another", 7, &err), err);
+        }
+        assert_status(gk_db_in_place(db, &err), GK_IO, err);
+        assert_contains(err.text, way == 2 ? log : store);
+        assert_contains(err.text, way == 1 ? "was replaced" : "was removed or moved");
+        gk_db_close(db);
+        assert_int_equal(rename(aside, way == 2 ? log : store), 0);
+        assert_int_equal(stat(log, &info), 0);
+        assert_true(info.st_size > 0);
+        db = open_store(store);
+        int64_t count = 0;
+        assert_ok(db_int(db, &err, &count, "SELECT count(*) FROM problems", ""), err);
+        assert_int_equal(count, 20);
+        gk_db_close(db);
+        assert_int_equal(unlink(store), 0);
+    }
+    struct gk_db *db = NULL;
+    assert_ok(gk_db_open(":memory:", true, &db, &err), err);
+    assert_ok(gk_db_in_place(db, &err), err);
+    gk_db_close(db);
+    free(store);
+    free(log);
+    free(aside);
+}
+
 static void names_are_only_names(void **state)
 {
     static const char *const names[] = {
@@ -329,6 +369,8 @@ int main(void)
                                         drop_folder),
         cmocka_unit_test_setup_teardown(state_folders, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(names_are_only_names, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(a_store_that_was_taken_away_is_noticed, make_folder,
+                                        drop_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
