@@ -10,7 +10,7 @@
  * warnings that it ignored setmaxnreg (C7508) or made wgmma wait for each product (C7510, C7511),
  * in any template.
  *
- * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes four configs a value instead of one
+ * GKTUNE_TEST_SEED chooses the sample, GKTUNE_TEST_ALL=1 takes two configs a value instead of one
  * and more problems; a second argument takes those of the latter that have it in their text.
  * Exit 77 without NVRTC.
  */
@@ -274,7 +274,7 @@ static void check_problem(const struct gk_catalog *catalog, const char *text, co
     bool all = env_number("GKTUNE_TEST_ALL", 0) != 0;
     uint32_t first = 0, count = 0;
     if (all || !only_default) {
-        count = choose(space, env_number("GKTUNE_TEST_SEED", 1), all && !only_default ? 4 : 1,
+        count = choose(space, env_number("GKTUNE_TEST_SEED", 1), all && !only_default ? 2 : 1,
                        chosen, &first);
     }
     uint32_t spilled_here = 0, modules_before = module_count;
