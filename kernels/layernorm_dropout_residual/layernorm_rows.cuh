@@ -18,9 +18,9 @@
 // Shared memory holds one float a warp for each of the two reductions of a row: the barrier in one
 // orders the reads of the other.
 //
-// A matrix whose rows the threads' pieces fill goes a way of its own, where the number of columns is
-// a constant: no piece asks there whether it is inside, and no register is cleared for one that is
-// not, between loads that should leave together.
+// A matrix whose rows the threads' pieces fill goes a way of its own, where the number of columns
+// is a constant: no piece asks there whether it is inside, and no register is cleared for one that
+// is not, between loads that should leave together.
 
 #define LAYERNORM_GROUP GK_GROUP
 #define LAYERNORM_STORE static_cast<StoreUse>(GK_STORE)
