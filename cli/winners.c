@@ -109,8 +109,21 @@ uint32_t gk_winners_without(const struct gk_winners *winners)
     return without;
 }
 
+/* Tasks that ended without a round of their own: the pick of today stands. */
+static uint32_t standing(const struct gk_winners *winners)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < gk_json_count(winners->tasks); i++) {
+        const struct gk_json *task = gk_json_at(winners->tasks, i);
+        count += strcmp(gk_json_get_string(task, "state", ""), "done") == 0 &&
+                 !gk_json_is(gk_json_get(task, "verdict"), GK_JSON_OBJECT);
+    }
+    return count;
+}
+
 void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out)
 {
+    uint32_t stand = standing(winners);
     gk_buf_printf(out,
                   "job %" PRId64 ": %s, %s; %zu problem%s x device%s, %" PRId64 " trials, %" PRId64
                   " failed\n",
@@ -121,6 +134,12 @@ void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out)
                   gk_json_count(winners->tasks) == 1 ? "" : "s",
                   gk_json_get_int(winners->job, "trials", 0),
                   gk_json_get_int(winners->job, "failed", 0));
+    if (stand > 0) {
+        gk_buf_printf(out,
+                      "%u pick%s stand%s: all that a final round would compare was compared "
+                      "before (--fresh compares it again)\n",
+                      stand, stand == 1 ? "" : "s", stand == 1 ? "s" : "");
+    }
 }
 
 /* "81.2 %" of a share, or "unknown" where no device told it. */

@@ -21,7 +21,7 @@ const struct gk_json *gk_winners_pick(const struct gk_winners *winners, const st
 void gk_winners_rates(const struct gk_winners *winners, struct gk_buf *out);
 /* Tasks without a pick. */
 uint32_t gk_winners_without(const struct gk_winners *winners);
-void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out); /* one line */
+void gk_winners_summary(const struct gk_winners *winners, struct gk_buf *out); /* a line or two */
 void gk_winners_table(struct gk_cli *cli, const struct gk_winners *winners, struct gk_buf *out);
 struct gk_json *gk_winners_json(const struct gk_winners *winners); /* NULL when out of memory */
 

@@ -19,6 +19,7 @@ PY
 passes() { "$BIN/gktune" show "$1" --json | python3 -c 'import json,sys; print(sum(1 for t in json.load(sys.stdin)["tasks"] if t.get("verdict")))'; }
 [ "$(passes 1)" = 12 ] || bad "the first run judged $(passes 1) of 12 problems"
 [ "$(passes 2)" = 0 ] || bad "the second run held $(passes 2) final rounds"
+grep -q '^12 picks stand: ' "$TMP/second.out" || bad "the second run does not say that picks stand: $(head -n 3 "$TMP/second.out")"
 tune third --fresh || bad "the third run ended with $?: $(tail -n 3 "$TMP/third.err")"
 [ "$(passes 3)" = 12 ] || bad "--fresh held $(passes 3) of 12 final rounds"
 cmp "$TMP"/first/*.h "$TMP"/third/*.h || bad "the third run exported another header"
