@@ -102,7 +102,15 @@ static enum gk_status find_key(const struct gk_cli *cli, const char *endpoint,
                                struct gk_key *key_out, struct gk_err *err)
 {
     if (strncmp(endpoint, "tcp://", 6) != 0) {
-        return GK_OK; /* the local socket: whoever reaches it may use it */
+        /* The local socket: whoever reaches it may use it. Of whoever may not, libzmq would try for
+         * ever and say nothing. */
+        const char *path = strncmp(endpoint, "ipc://", 6) == 0 ? endpoint + 6 : NULL;
+        return path && access(path, W_OK) != 0 && errno == EACCES
+                   ? gk_fail(err, GK_DENIED,
+                             "%s: %s: a local socket is its daemon's user's alone. Other users "
+                             "connect over tcp with a key (gktune keys new)",
+                             path, strerror(EACCES))
+                   : GK_OK;
     }
     if (!cli->key_file) {
         return gk_fail(err, GK_USAGE,

@@ -585,8 +585,8 @@ static enum gk_status identify(struct gk_link *link, zmq_msg_t *last, struct gk_
 
 /* ------------------------------------------------------------------ sending */
 
-static enum gk_status send_frame(struct gk_link *link, const void *bytes, size_t size, int more,
-                                 struct gk_err *err)
+static enum gk_status send_frame(struct gk_link *link, const char *whom, const void *bytes,
+                                 size_t size, int more, struct gk_err *err)
 {
     for (;;) {
         if (zmq_send(link->socket, bytes, size, ZMQ_DONTWAIT | more) >= 0) {
@@ -597,13 +597,13 @@ static enum gk_status send_frame(struct gk_link *link, const void *bytes, size_t
             continue;
         }
         if (error == EAGAIN) {
-            return gk_fail(err, GK_AGAIN, "%s: the peer's queue of %d messages is full",
-                           link->endpoints[0], QUEUE_MESSAGES_MAX);
+            return gk_fail(err, GK_AGAIN, "%s: the peer's queue of %d messages is full", whom,
+                           QUEUE_MESSAGES_MAX);
         }
         if (error == EHOSTUNREACH) {
-            return gk_fail(err, GK_CLOSED, "%s: the peer is gone", link->endpoints[0]);
+            return gk_fail(err, GK_CLOSED, "%s: the peer is gone", whom);
         }
-        return gk_fail(err, GK_IO, "%s: send: %s", link->endpoints[0], zmq_strerror(error));
+        return gk_fail(err, GK_IO, "%s: send: %s", whom, zmq_strerror(error));
     }
 }
 
@@ -611,14 +611,16 @@ static enum gk_status send_frames(struct gk_link *link, const struct gk_peer *pe
                                   const unsigned char header[GK_HEADER_SIZE], const char *body,
                                   size_t size, struct gk_err *err)
 {
+    /* Behind a ROUTER are many: where it listens does not say who is meant. */
+    const char *whom = !peer ? link->endpoints[0] : peer->host[0] ? peer->host : "the local socket";
     enum gk_status status = GK_OK;
     if (peer) {
-        status = send_frame(link, peer->bytes, peer->size, ZMQ_SNDMORE, err);
+        status = send_frame(link, whom, peer->bytes, peer->size, ZMQ_SNDMORE, err);
     }
     if (status == GK_OK) {
-        status = send_frame(link, header, GK_HEADER_SIZE, ZMQ_SNDMORE, err);
+        status = send_frame(link, whom, header, GK_HEADER_SIZE, ZMQ_SNDMORE, err);
     }
-    return status == GK_OK ? send_frame(link, body, size, 0, err) : status;
+    return status == GK_OK ? send_frame(link, whom, body, size, 0, err) : status;
 }
 
 enum gk_status gk_link_send(struct gk_link *link, const struct gk_peer *peer,

@@ -77,6 +77,8 @@ enum gk_status session_end(struct gk_core *core, struct session *session, const 
     struct gk_notice *notice = core_notice(core, why ? GK_EVENT_WORKER_LOST : GK_EVENT_WORKER_WENT,
                                            "%s", why ? why : "it said BYE");
     notice->worker = session->worker;
+    notice_name(notice, session->host);
+    notice_peer(notice, &session->peer);
     for (uint32_t i = 0; i < core->lease_count; i++) {
         notice->count += core->leases[i].session == session->id;
     }

@@ -9,6 +9,8 @@ static const char *name_key(enum gk_event event)
 {
     switch (event) {
     case GK_EVENT_WORKER_CAME:
+    case GK_EVENT_WORKER_WENT:
+    case GK_EVENT_WORKER_LOST:
         return "host";
     case GK_EVENT_DEVICE_FENCED:
     case GK_EVENT_DEVICE_OK:

@@ -149,6 +149,7 @@ static void flush(struct shell *shell, uint32_t count)
         if (gk_log_begin(shell->options->log, GK_EVENT_SEND_FAILED)) {
             gk_log_text(shell->options->log, "message", name);
             gk_log_text(shell->options->log, "key", peer.key[0] ? peer.key : NULL);
+            gk_log_text(shell->options->log, "from", peer.host[0] ? peer.host : NULL);
             gk_log_text(shell->options->log, "text", err.text);
             gk_log_end(shell->options->log);
         }

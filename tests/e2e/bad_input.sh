@@ -127,6 +127,12 @@ expect 2 "$TMP/afile" "state below a file" "$BIN/gktune" jobs --state "$TMP/afil
 expect 2 "/proc" "state in proc" "$BIN/gktune" jobs --state /proc/gktune
 long=$TMP/$(printf 'd%.0s' $(seq 1 120))
 expect 2 "allows 107" "long socket path" "$BIN/gktune" jobs --state "$long"
+: >"$TMP/theirs" && chmod 000 "$TMP/theirs" # as a socket of another user
+other=()
+[ "$(id -u)" = 0 ] && other=(setpriv --reuid 65534 --clear-groups)
+if "${other[@]}" test -x "$BIN/gktune"; then # another user may not reach the build
+  expect 2 "a local socket is its daemon's user's alone" "the socket of another user" "${other[@]}" "$BIN/gktune" jobs --connect "ipc://$TMP/theirs"
+fi
 expect 3 "does not answer" "nobody at --connect" "$BIN/gktune" jobs --connect "ipc://$TMP/nobody"
 expect 2 "tcp://host:port" "endpoint" "$BIN/gktune" jobs --connect "http://x"
 

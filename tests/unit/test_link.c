@@ -197,6 +197,7 @@ static void test_full_and_gone(void **state)
         (void)gk_link_wait(daemon, 1, NULL);
     }
     assert_int_equal(status, GK_CLOSED);
+    assert_string_equal(err.text, "the local socket: the peer is gone"); /* whom, not where */
     gk_message_fini(&message);
     gk_link_destroy(daemon);
 }

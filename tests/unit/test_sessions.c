@@ -263,6 +263,10 @@ static void lines_say_whose_doing_it_is(void **state)
     expect_told(&rig, GK_EVENT_WORKER_CAME, "k", "10.0.0.1");
     rubbish(&rig, worker, GK_PROTOCOL);
     expect_told(&rig, GK_EVENT_MALFORMED, "k", "10.0.0.1");
+    rig_advance(&rig, 7000);
+    expect_told(&rig, GK_EVENT_WORKER_LOST, "k", "10.0.0.1");
+    rig_hello(&rig, worker);
+    expect_told(&rig, GK_EVENT_WORKER_CAME, "k", "10.0.0.1");
     rig_hello(&rig, second);
     expect_told(&rig, GK_EVENT_WORKER_REJECTED, "k", "10.0.0.2");
     rig_send(&rig, second, GK_MSG_READY, 0, gk_json_new_object());
