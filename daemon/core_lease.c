@@ -808,6 +808,25 @@ static enum gk_status infra_result(struct gk_core *core, struct session *session
     return status;
 }
 
+/* Whether the device can have said so. A time of nothing beats all others, and one that a model
+ * made is no GPU's: both would be exported. */
+static enum gk_status check_told(const struct session *session, const struct lease *lease,
+                                 const struct gk_record *record, struct gk_err *err)
+{
+    bool modelled = session->devices[lease->device].props.modelled;
+    if (record->failure != GK_FAILURE_NONE) {
+        return GK_OK;
+    }
+    if (!(record->time_ns > 0)) {
+        return gk_fail(err, GK_PROTOCOL, "a verified record with a time of %g ns", record->time_ns);
+    }
+    return record->modelled == modelled
+               ? GK_OK
+               : gk_fail(err, GK_PROTOCOL, "a %s time of device %" PRIu32 ", whose times are %s",
+                         record->modelled ? "modelled" : "measured", lease->device,
+                         modelled ? "modelled" : "measured");
+}
+
 /* The lease's trial ends with core->told. */
 static enum gk_status result_told(struct gk_core *core, struct session *session,
                                   struct lease *lease, struct gk_err *err)
@@ -857,6 +876,9 @@ enum gk_status lease_result(struct gk_core *core, struct session *session,
     struct gk_err why = {0};
     enum gk_status status =
         gk_told_from_json(gk_json_get(message->body, "record"), &core->told, &why);
+    if (status == GK_OK) {
+        status = check_told(session, lease, &core->told.record, &why);
+    }
     if (status != GK_OK) {
         /* Kept for ever by the worker unless it is acknowledged; the lease has failed. */
         core->counters.malformed++;
@@ -874,7 +896,8 @@ bool lease_result_text(struct gk_core *core, struct session *session,
 {
     struct lease *lease = lease_find(core, (int64_t)message->token);
     if (!lease || lease->session != session->id || lease->is_final ||
-        !gk_told_from_body(body, size, &core->told)) {
+        !gk_told_from_body(body, size, &core->told) ||
+        check_told(session, lease, &core->told.record, NULL) != GK_OK) {
         return false;
     }
     core->counters.results++;

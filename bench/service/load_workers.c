@@ -506,8 +506,9 @@ static void make_records(struct load_fleet *fleet)
     struct gk_err err = {0};
     gk_prng_init(&prng, 11, 0);
     for (uint32_t i = 0; i < RECORDS; i++) {
-        struct gk_json *body = gk_json_new_object();
-        if (!gk_json_set(body, "record", sample_record(&prng, i % 4))) {
+        struct gk_json *body = gk_json_new_object(), *record = sample_record(&prng, i % 4);
+        if (!gk_json_set_bool(record, "modelled", fleet->props.modelled) ||
+            !gk_json_set(body, "record", record)) {
             load_die("out of memory");
         }
         load_need(gk_json_canonical(body, &fleet->records[i], &err), &err);

@@ -433,6 +433,48 @@ static void what_a_worker_claims_is_checked(void **state)
     rig_close(&rig);
 }
 
+/* A time of nothing would win every search, and one that a model made is none of a GPU: refused,
+ * whichever way the record is read, and the lease has failed. */
+static void impossible_times_are_refused(void **state)
+{
+    static const struct {
+        const char *device, *part;
+        bool modelled;
+        double time_ns;
+    } rows[] = {
+        {"emu:sm_80", "a time of 0 ns", true, 0},
+        {"emu:sm_80", "a measured time of device 0, whose times are modelled", false, 1500},
+        {"cuda:0", "a modelled time of device 0, whose times are measured", true, 1500},
+    };
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(rows); i++) {
+        struct rig rig;
+        struct gk_record record;
+        rig_open(&rig, ":memory:", TOY);
+        rig.fails = never;
+        struct rig_worker *worker = rig_connect(&rig, "s1", rows[i].device, 1);
+        struct gk_json *body = rig_submit_body(
+            &rig, "a", strcmp(rows[i].device, "cuda:0") == 0 ? "sm_90a" : "emu-sm_80", 8, ONE);
+        assert_string_equal(rig_request(&rig, "submit", body), "OK");
+        assert_int_equal(worker->lease_count, 1);
+        gk_record_init(&record);
+        record.stage = GK_STAGE_DONE;
+        record.modelled = rows[i].modelled;
+        record.time_ns = rows[i].time_ns;
+        body = gk_json_new_object();
+        assert_true(gk_json_set(body, "record", gk_record_to_json(&record)));
+        gk_record_fini(&record);
+        int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
+        rig_forget(worker, 0);
+        rig_send(&rig, worker, GK_MSG_RESULT, token, body);
+        assert_int_equal(worker->acks_stored, 0);
+        assert_int_equal(worker->acks_dropped, 1);
+        assert_non_null(strstr(worker->told, rows[i].part));
+        assert_int_equal(gk_core_counters(rig.core).verdicts[GK_FAILURE_NONE], 0);
+        rig_close(&rig);
+    }
+}
+
 /* ------------------------------------------------------------------ the same result again */
 
 static void test_conflict(void **state)
@@ -591,6 +633,7 @@ int main(void)
         cmocka_unit_test(unknown_words_cost_no_session),
         cmocka_unit_test(lines_say_whose_doing_it_is),
         cmocka_unit_test(what_a_worker_claims_is_checked),
+        cmocka_unit_test(impossible_times_are_refused),
         cmocka_unit_test(test_suspended),
         cmocka_unit_test(test_not_owner),
         cmocka_unit_test(test_conflict),
