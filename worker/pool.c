@@ -9,14 +9,20 @@
 #include "worker/code_cache.h"
 #include "worker/worker_state.h"
 
-#define LOG_KEPT 3500 /* bytes of the compiler's log in a failure's message */
+/* Bytes of the compiler's log in a failure's message, half of them of its end: errors stand behind
+ * the warnings. */
+#define LOG_KEPT 3500
 
 static void fail_task(struct compile_task *task, enum gk_failure failure, const char *text)
 {
     task->state = TASK_FAILED;
     task->failure = failure;
     free(task->message);
-    task->message = gk_strndup(text, strnlen(text, LOG_KEPT));
+    size_t size = strlen(text);
+    task->message = size <= LOG_KEPT
+                        ? gk_strdup(text)
+                        : gk_asprintf("%.*s\n... %zu bytes left out ...\n%s", LOG_KEPT / 2, text,
+                                      size - LOG_KEPT, text + size - LOG_KEPT / 2);
     if (task->message) {
         gk_utf8_clean(task->message);
     }
