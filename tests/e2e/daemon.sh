@@ -91,7 +91,8 @@ eventually 5 metric '^gktune_jobs_ended_total.state="done". 1$' || bad "the job 
 python3 "$SRC/tests/support/exposition.py" "$TMP/metrics" >"$TMP/why" 2>&1 || bad "the page after a job: $(cat "$TMP/why")"
 kill -KILL "$worker"
 wait "$worker" 2>/dev/null
-eventually 15 seen "$TMP/log" '"event":"worker_lost"' || bad "a dead worker is not in the log"
+eventually 15 seen "$TMP/log" '"event":"worker_lost","program":"gktuned","worker":1' || bad "a dead worker is not in the log"
+eventually 20 metric '^gktune_store_wal_bytes 0$' || bad "the log is not moved into the store when nothing happens: $(grep wal_bytes "$TMP/metrics")"
 
 # --- a second daemon over the folder, then an orderly end
 "$BIN/gktuned" >"$TMP/out2" 2>"$TMP/err2"
