@@ -1,0 +1,184 @@
+/*
+ * While a candidate runs, nothing of what it is compared with is mapped: neither references nor
+ * pristine inputs, neither when it is verified nor when it is timed. On a real GPU an access faults
+ * then (test_device_cuda); here a device that hides nothing notes what it was asked to hide.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/op_trial.h"
+#include "worker/inspect/inspect.h"
+#include "worker/scene.h"
+
+#define ROOMS_MAX 64
+
+static struct op_trial_rig rig;
+static const struct gk_device_ops *true_ops;
+
+static struct {
+    struct {
+        uint64_t address;
+        bool shown;
+    } rooms[ROOMS_MAX]; /* hidden memory */
+    uint32_t count;
+    const struct gk_device_kernel *candidates[ROOMS_MAX];
+    uint32_t candidate_count;
+    uint32_t launches, seen, replays;
+} watch;
+
+static uint32_t shown(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < watch.count; i++) {
+        count += watch.rooms[i].shown;
+    }
+    return count;
+}
+
+static enum gk_status watch_alloc_hidden(struct gk_device *of, const char *name, uint64_t bytes,
+                                         uint64_t *address_out, struct gk_err *err)
+{
+    enum gk_status status = true_ops->alloc(of, name, bytes, 256, address_out, err);
+    assert_true(watch.count < ROOMS_MAX);
+    watch.rooms[watch.count].address = *address_out;
+    watch.rooms[watch.count++].shown = true; /* as the table of operations says */
+    return status;
+}
+
+static enum gk_status watch_hide(struct gk_device *of, bool hidden, struct gk_err *err)
+{
+    (void)of;
+    (void)err;
+    for (uint32_t i = 0; i < watch.count; i++) {
+        watch.rooms[i].shown = !hidden;
+    }
+    return GK_OK;
+}
+
+static enum gk_status watch_show(struct gk_device *of, uint64_t address, struct gk_err *err)
+{
+    (void)of;
+    for (uint32_t i = 0; i < watch.count; i++) {
+        if (watch.rooms[i].address == address) {
+            watch.rooms[i].shown = true;
+            return GK_OK;
+        }
+    }
+    return gk_fail(err, GK_RANGE, "shown is what was never hidden");
+}
+
+static enum gk_status watch_release(struct gk_device *of, uint64_t address, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < watch.count; i++) {
+        if (watch.rooms[i].address == address) {
+            watch.rooms[i] = watch.rooms[--watch.count];
+        }
+    }
+    return true_ops->release(of, address, err);
+}
+
+static enum gk_status watch_find(struct gk_device *of, struct gk_device_module *module,
+                                 const char *name, struct gk_device_kernel **kernel_out,
+                                 struct gk_err *err)
+{
+    enum gk_status status = true_ops->find(of, module, name, kernel_out, err);
+    if (status == GK_OK && strcmp(name, "add_some") == 0) {
+        assert_true(watch.candidate_count < ROOMS_MAX);
+        watch.candidates[watch.candidate_count++] = *kernel_out;
+    }
+    return status;
+}
+
+static enum gk_status watch_launch(struct gk_device *of, struct gk_device_kernel *kernel,
+                                   const struct gk_device_launch *launch,
+                                   struct gk_device_report *report_out, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < watch.candidate_count; i++) {
+        if (watch.candidates[i] == kernel) {
+            watch.launches++;
+            watch.seen += shown();
+            break;
+        }
+    }
+    return true_ops->launch(of, kernel, launch, report_out, err);
+}
+
+static enum gk_status watch_replay(struct gk_device *of, struct gk_device_graph *graph,
+                                   struct gk_device_report *report_out, struct gk_err *err)
+{
+    watch.replays++;
+    watch.seen += shown();
+    return true_ops->replay(of, graph, report_out, err);
+}
+
+static void candidates_see_nothing_of_it(void **state)
+{
+    struct gk_device_ops ops = *true_ops;
+    struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/tests/data/worker", "add");
+    const struct gk_op *op = gk_catalog_op(catalog, 0);
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_err err = {0};
+    (void)state;
+    ops.alloc_hidden = watch_alloc_hidden;
+    ops.hide = watch_hide;
+    ops.show = watch_show;
+    ops.release = watch_release;
+    ops.find = watch_find;
+    ops.launch = watch_launch;
+    ops.replay = watch_replay;
+    rig.device->ops = &ops;
+    op_trial_need(gk_problem_from_text(&op->fields, "add{\"n\":500}", &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    (void)op_trial_config(op, &problem, &def, "BLOCK=128,BUG=none", &config);
+    for (uint32_t set = 0; set < 2; set++) { /* the second finds the scene laid out */
+        struct gk_record record;
+        watch.launches = watch.replays = 0;
+        op_trial_run(&rig, catalog, op, &problem, &config, set ? GK_INPUT_SETS_ALL : 1, &record);
+        if (record.failure != GK_FAILURE_NONE) {
+            fail_msg("%s", record.message);
+        }
+        gk_record_fini(&record);
+        assert_true(watch.launches > 1 && watch.replays > 0);
+        assert_true(watch.count >= 2); /* inputs and a reference */
+        assert_int_equal(watch.seen, 0);
+    }
+    gk_scenes_destroy(rig.bench.scenes);
+    rig.bench.scenes = NULL;
+    rig.device->ops = true_ops;
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    gk_catalog_destroy(catalog);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(candidates_see_nothing_of_it)};
+    const struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                              .cuda_home = getenv("CUDA_HOME"),
+                                              .virtual_env = getenv("VIRTUAL_ENV"),
+                                              .home = getenv("HOME")};
+    struct gk_err err = {0};
+    if (op_trial_open(&rig, "emu:sm_80") != 0) {
+        return 1;
+    }
+    true_ops = rig.device->ops;
+    rig.device->props.l2_bytes = 4096; /* so that a scene has few slots */
+    if (gk_inspector_create(rig.device, &places, NULL, &rig.bench.inspector, &err) != GK_OK) {
+        (void)fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    rig.bench.scenes = gk_scenes_create(rig.device, rig.bench.inspector, (uint64_t)64 << 20);
+    rig.bench.kept = gk_kept_create();
+    int failed = rig.bench.scenes && rig.bench.kept ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    gk_kept_destroy(&rig.bench);
+    gk_inspector_destroy(rig.bench.inspector);
+    op_trial_close(&rig);
+    return failed;
+}
