@@ -364,14 +364,14 @@ enum gk_status role_need(struct gk_core *core, const struct gk_peer *peer, uint8
 struct gk_notice *core_notice(struct gk_core *core, enum gk_event event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void notice_name(struct gk_notice *notice, const char *name);
+/* Whose doing it is: key and address; the local socket has neither. */
+void notice_peer(struct gk_notice *notice, const struct gk_peer *peer);
 void notice_lease(struct gk_notice *notice, const struct lease *lease);
 /* A record that is about to be stored. */
 void count_record(struct gk_core *core, const struct gk_record *record);
 /* A result that says that a process was ended, or ended badly; others count nothing. */
 void count_child_exit(struct gk_core *core, enum gk_failure failure);
 /* Samples that conditions of a pass, or of a trial (as text), say were left out. */
-/* Whose doing it is: key and address; the local socket has neither. */
-void notice_peer(struct gk_notice *notice, const struct gk_peer *peer);
 void count_dropped(struct gk_core *core, const struct gk_json *environment);
 void count_conditions(struct gk_core *core, const struct gk_buf *environment);
 void count_refusal(struct gk_core *core, enum gk_status status);
@@ -417,10 +417,10 @@ struct session *session_of(struct gk_core *core, const struct gk_peer *peer);
 enum gk_status session_message(struct gk_core *core, const struct gk_peer *peer,
                                const struct gk_message *message, struct gk_err *err);
 /* The session of a message of a peer that has it; NULL. Its word counts as a heartbeat. */
-/* A READY that is as workers write it; false: it is read as any message. */
-bool session_ready_text(struct session *session, const char *body, size_t size);
 struct session *session_hears(struct gk_core *core, const struct gk_peer *peer,
                               const struct gk_message *message);
+/* Takes a READY that is as workers write it; false: it is to be read as any message is. */
+bool session_ready_text(struct session *session, const char *body, size_t size);
 /* why: it was not the worker that said so; NULL: it said BYE. */
 enum gk_status session_end(struct gk_core *core, struct session *session, const char *why,
                            struct gk_err *err);
@@ -463,8 +463,9 @@ bool lease_result_text(struct gk_core *core, struct session *session,
 struct gk_json *ack_body(int64_t token, int64_t pass, const char *status);
 
 /* ---- core_share.c ---- */
+#define PRIORITY_MAX   100 /* and as far below 0 */
 #define AGE_POINT_NS   (60 * SECOND_NS)
-#define AGE_POINTS_MAX 201  /* from the lowest priority over the highest: 100 to -100 */
+#define AGE_POINTS_MAX (2 * PRIORITY_MAX + 1) /* from the lowest priority over the highest */
 #define KEY_JOBS_MAX   1000 /* open ones of a key that is not an administrator's */
 /* The job begins, or ends, to count to the share of this key and its priority. */
 enum gk_status share_join(struct gk_core *core, struct job *job, const char *key,

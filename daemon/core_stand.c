@@ -7,8 +7,6 @@
  * with it the header that somebody has checked in. So the pick stands, and nothing is measured.
  * Nights do measure: finding out that something became slower is what they are for.
  */
-#include <stdio.h>
-
 #include "daemon/core_internal.h"
 
 static bool was_compared(const struct gk_json *verdict, const char *config_id)

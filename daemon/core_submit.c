@@ -7,7 +7,6 @@
 #define AGE_DAYS_DEFAULT 30
 #define AGE_DAYS_MAX     3650
 #define WHAT_MAX         1024 /* it may be a path */
-#define PRIORITY_MAX     100  /* AGE_POINTS_MAX follows from it */
 
 void submit_fini(struct gk_core *core, struct submit *s)
 {

@@ -317,7 +317,8 @@ static enum gk_status list_picks(struct request *r, const char *op, struct gk_er
     return merge(r, page, status, err);
 }
 
-/* Not of an export: the same store exports the same bytes tomorrow. */
+/* Rows get their age here and not in list_picks(): an export of the same store has the same bytes
+ * tomorrow. */
 static enum gk_status verb_best(struct request *r, struct gk_err *err)
 {
     enum gk_status status = list_picks(r, gk_json_get_string(r->body, "op", NULL), err);
