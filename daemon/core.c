@@ -190,6 +190,11 @@ bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_mess
     return false;
 }
 
+uint32_t gk_core_sessions(const struct gk_core *core)
+{
+    return core->session_count;
+}
+
 uint32_t gk_core_waiting(const struct gk_core *core)
 {
     return core->queue_count;

@@ -171,6 +171,7 @@ enum gk_status gk_core_tick(struct gk_core *core, uint64_t now_ns, uint64_t wall
 bool gk_core_take(struct gk_core *core, struct gk_peer *peer_out, struct gk_message *message_out);
 /* How many there are. */
 uint32_t gk_core_waiting(const struct gk_core *core);
+uint32_t gk_core_sessions(const struct gk_core *core); /* workers that are connected */
 /* gk_core_take() with the body as canonical text: reset first, message_out->body is NULL. */
 bool gk_core_take_text(struct gk_core *core, struct gk_peer *peer_out,
                        struct gk_message *message_out, struct gk_buf *body);

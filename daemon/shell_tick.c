@@ -16,12 +16,13 @@
 
 #include <inttypes.h>
 
-#define MESSAGES_A_TICK    512
 #define IDLE_CHECKPOINT_NS UINT64_C(2000000000) /* nothing happened for so long */
 #define SLOW_COMMIT_S      1.0
-/* Messages taken while one sync lasts. A disk that stands still then stops the loop, as it did
- * before there was a thread, instead of filling memory. */
-#define TAKEN_MOST 4096
+/* A tick takes as many messages as there are workers, and so many at least: half of what a fleet
+ * can send at once, a RESULT and a READY each. So one half is at work while the other waits for its
+ * sync, and a disk that stands still stops the loop, as it did before there was a thread, instead
+ * of filling memory. */
+#define MESSAGES_LEAST 256
 /* A disk that is full although it says that it has room (a quota): tried again after so long, and
  * twice as long each time. */
 #define FULL_WAIT_NS      UINT64_C(1000000000)
@@ -419,11 +420,21 @@ void tick_last(struct shell *shell)
     }
 }
 
+static uint32_t messages_most(const struct shell *shell)
+{
+    uint32_t workers = gk_core_sessions(shell->core);
+    return workers > MESSAGES_LEAST ? workers : MESSAGES_LEAST;
+}
+
 /* Takes what is there, so much a tick. Returns whether something was. */
 static bool take_messages(struct shell *shell)
 {
     bool any = false, drained = false;
-    for (int i = 0; i < MESSAGES_A_TICK && shell->result == GK_OK; i++) {
+    if (shell->result != GK_OK) {
+        return false; /* the loop is ending, and there may be no core any more */
+    }
+    uint32_t most = messages_most(shell);
+    while (shell->taken < most && shell->result == GK_OK) {
         struct gk_peer peer;
         struct gk_message message = {0};
         struct gk_err err = {0};
@@ -466,7 +477,7 @@ static bool take_messages(struct shell *shell)
 /* While a sync lasts messages are taken and not stepped. */
 static bool is_held_up(struct shell *shell)
 {
-    if (shell->sync_open && shell->taken > TAKEN_MOST) {
+    if (shell->sync_open && shell->taken >= messages_most(shell)) {
         uv_sem_wait(&shell->sync_done);
         uv_sem_post(&shell->sync_done); /* for end_sync(), which comes with the next turn */
     }
