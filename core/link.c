@@ -554,6 +554,7 @@ static bool is_local(const char *address)
     return end != address + 10 && *end == ':' && (user == 0 || user == geteuid());
 }
 
+/* Not snprintf(), which reads a format twice for each message that comes. */
 static void copy_text(char *to, size_t size, const char *from)
 {
     size_t length = strnlen(from, size - 1);

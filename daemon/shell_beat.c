@@ -71,7 +71,7 @@ static void look_at_store(struct shell *shell)
 {
     struct gk_err err = {0};
     enum gk_status status = gk_db_in_place(shell->db, &err);
-    if (status == GK_IO) {
+    if (status == GK_IO) { /* where memory was short, the next beat looks */
         tick_store_failed(shell, status, &err);
     }
 }

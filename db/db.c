@@ -243,6 +243,7 @@ enum gk_status gk_db_sync_end(struct gk_db *db, const struct gk_db_sync *sync, s
         return GK_OK;
     }
     db->copied = false;
+    /* A number, not ON: SQLite takes the words only while no transaction is open. */
     return db_exec(db, "PRAGMA cache_spill=1", err);
 }
 
