@@ -84,6 +84,15 @@ eventually 20 gone "${children[-1]}" || bad "a worker with the wrong key goes on
 worker farm.key first
 first=${children[-1]}
 eventually 20 grep -q ready first.out || bad "the first worker was not welcome: $(cat first.log)"
+# Who has a secret in memory leaves no dump of it, and nobody has one in its arguments or environment.
+for pid in "$daemon" "$first"; do
+  grep -qE '^Max core file size +0 +0 ' "/proc/$pid/limits" || bad "process $pid may dump its memory: $(grep core "/proc/$pid/limits")"
+  for key in farm.key "$GKTUNE_STATE/server.key"; do
+    secret=$(sed -n 's/^secret *//p' "$key")
+    [ "${#secret}" = 40 ] || bad "no secret in $key"
+    grep -qF -- "$secret" "/proc/$pid/cmdline" "/proc/$pid/environ" && bad "process $pid was told a secret"
+  done
+done
 recorded() { "$BIN/gktune" trials 1 --json 2>/dev/null | grep -o '"state":"recorded"' | wc -l; }
 some() { [ "$(recorded)" -ge "$1" ]; }
 eventually 30 some 5 || bad "no trial was recorded"
