@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -127,6 +128,29 @@ static void a_failing_nvml_tells_nothing(void **state)
     assert_int_equal(gk_nvml_processes(nvml, pids, 2), -1);
     gk_nvml_close(nvml);
     assert_int_equal(unsetenv("FAKE_NVML_RESULT"), 0);
+}
+
+/* It was there, and does not come back from a call: nothing is known from then on, nobody waits
+ * twice, and the device goes on. */
+static void a_silent_nvml_holds_nobody_up(void **state)
+{
+    struct cuda_rig rig;
+    struct gk_device_vitals now = {0};
+    struct timespec begin, end;
+    (void)state;
+    cuda_rig_open(&rig);
+    assert_int_equal(setenv("FAKE_NVML_SILENT", "1", 1), 0);
+    for (int look = 0; look < 2; look++) {
+        assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &begin), 0);
+        assert_ok(rig.ops->vitals(rig.device, &now, &rig.err), rig.err);
+        assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &end), 0);
+        assert_true(end.tv_sec - begin.tv_sec <= (look ? 1 : 20));
+        assert_true(now.sm_clock_khz == -1 && now.power_mw == -1 && now.throttle == -1);
+        assert_int_equal(now.others, -1);
+    }
+    assert_ok(rig.ops->health(rig.device, &rig.err), rig.err);
+    cuda_rig_close(&rig);
+    assert_int_equal(unsetenv("FAKE_NVML_SILENT"), 0);
 }
 
 static void nvml_tells(void **state)
@@ -258,6 +282,7 @@ int main(void)
         cmocka_unit_test(without_nvml_nothing_is_zero),
         cmocka_unit_test(a_failing_nvml_tells_nothing),
         cmocka_unit_test(nvml_tells),
+        cmocka_unit_test(a_silent_nvml_holds_nobody_up),
         cmocka_unit_test(others_on_the_gpu_are_counted),
         cmocka_unit_test(keys_hold_what_is_not_usual),
         cmocka_unit_test(one_worker_a_gpu),

@@ -12,6 +12,7 @@
 #include "worker/cuda/cuda_props.h"
 
 #define PATIENCE_MS 10000
+#define VITALS_MS   3000 /* of NVML: some milliseconds, while the GPU is there */
 
 static void cuda_patience(struct gk_device *base, uint64_t ms)
 {
@@ -44,8 +45,9 @@ enum gk_status cuda_vitals(struct gk_device *base, struct gk_device_vitals *vita
                            struct gk_err *err)
 {
     struct gk_nvml_now now;
+    int64_t others;
     (void)err;
-    gk_nvml_look(cuda_of(base)->nvml, &now);
+    gk_nvml_look_within(cuda_of(base)->nvml, VITALS_MS, &now, &others);
     *vitals_out = (struct gk_device_vitals){
         .sm_clock_khz = now.sm_clock_khz,
         .memory_clock_khz = now.memory_clock_khz,
@@ -53,7 +55,7 @@ enum gk_status cuda_vitals(struct gk_device *base, struct gk_device_vitals *vita
         .power_mw = now.power_mw,
         .power_limit_mw = now.power_limit_mw,
         .throttle = now.throttle,
-        .others = gk_nvml_others(cuda_of(base)->nvml),
+        .others = others,
     };
     return GK_OK;
 }

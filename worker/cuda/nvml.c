@@ -2,8 +2,12 @@
 #include "worker/cuda/nvml.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define NVML_FILE "libnvidia-ml.so.1"
 
@@ -67,6 +71,7 @@ struct gk_nvml {
     struct api api;
     nvml_device device;
     nvml_device gpu; /* of a MIG device the GPU it is part of; else the same */
+    bool silent;     /* a thread is in there, and may be for ever */
 };
 
 /* ISO C knows no conversion from an object pointer to a function pointer; POSIX has one. */
@@ -151,7 +156,9 @@ enum gk_status gk_nvml_open(const char *path, const char *uuid, struct gk_nvml *
 
 void gk_nvml_close(struct gk_nvml *nvml)
 {
-    free(nvml); /* NVML counts its users by itself until the process ends */
+    if (nvml && !nvml->silent) {
+        free(nvml); /* NVML counts its users by itself until the process ends */
+    }
 }
 
 /* ------------------------------------------------------------------ which there are */
@@ -332,4 +339,64 @@ int64_t gk_nvml_others(struct gk_nvml *nvml)
 {
     int64_t count = gk_nvml_processes(nvml, NULL, 0);
     return count > 0 ? count - 1 : -1; /* a list that does not even have us tells nothing */
+}
+
+/* ------------------------------------------------------------------ within a time */
+
+/* Belongs to the thread once nobody waits for it any more. */
+struct look {
+    struct gk_nvml *nvml;
+    struct gk_nvml_now now;
+    int64_t others;
+    sem_t done;
+};
+
+static void *look_run(void *context)
+{
+    struct look *look = context;
+    gk_nvml_look(look->nvml, &look->now);
+    look->others = gk_nvml_others(look->nvml);
+    (void)sem_post(&look->done); /* it counts to one */
+    return NULL;
+}
+
+static bool wait_for(sem_t *done, uint64_t ms)
+{
+    struct timespec end;
+    (void)clock_gettime(CLOCK_MONOTONIC, &end); /* a known clock */
+    uint64_t ns = (uint64_t)end.tv_nsec + ms % 1000 * 1000000;
+    end.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
+    end.tv_nsec = (long)(ns % 1000000000);
+    int result;
+    do {
+        result = sem_clockwait(done, CLOCK_MONOTONIC, &end);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+void gk_nvml_look_within(struct gk_nvml *nvml, uint64_t ms, struct gk_nvml_now *now_out,
+                         int64_t *others_out)
+{
+    pthread_t thread;
+    gk_nvml_look(NULL, now_out);
+    *others_out = -1;
+    struct look *look = nvml && !nvml->silent ? calloc(1, sizeof *look) : NULL;
+    if (!look) {
+        return;
+    }
+    look->nvml = nvml;
+    if (sem_init(&look->done, 0, 0) != 0 || pthread_create(&thread, NULL, look_run, look) != 0) {
+        free(look);
+        return;
+    }
+    if (!wait_for(&look->done, ms)) {
+        nvml->silent = true;
+        (void)pthread_detach(thread); /* it is nobody's from here on, and ends with the process */
+        return;
+    }
+    (void)pthread_join(thread, NULL); /* it has said that it is done */
+    *now_out = look->now;
+    *others_out = look->others;
+    (void)sem_destroy(&look->done);
+    free(look);
 }
