@@ -87,6 +87,11 @@ static enum gk_status watch_find(struct gk_device *of, struct gk_device_module *
                                  struct gk_err *err)
 {
     enum gk_status status = true_ops->find(of, module, name, kernel_out, err);
+    for (uint32_t i = 0; status == GK_OK && i < watch.candidate_count; i++) {
+        if (watch.candidates[i] == *kernel_out) { /* that one is gone, and its place taken */
+            watch.candidates[i--] = watch.candidates[--watch.candidate_count];
+        }
+    }
     if (status == GK_OK && strcmp(name, "add_some") == 0) {
         assert_true(watch.candidate_count < ROOMS_MAX);
         watch.candidates[watch.candidate_count++] = *kernel_out;
