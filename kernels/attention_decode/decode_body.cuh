@@ -18,8 +18,8 @@
 //           __syncthreads when the queries lie in shared memory, when no warp reads a ring any
 //           more, and around the exchange of maxima and sums.
 // Ragged    Keys past the end of the chunk or of the request are zero-filled, never read (what lies
-//           there may be NaN), their scores -inf, their probabilities 0. Rows past the last query
-//           head are queries of 0 and are not stored.
+//           there may be NaN; see Early), their scores -inf, their probabilities 0. Rows past the
+//           last query head are queries of 0 and are not stored.
 // Early     (EARLY = yes) The request's length comes from memory while the first tiles and the
 //           queries do. So those are copied as far as there is room for keys, and values past the
 //           end are cleared before they are multiplied.
