@@ -335,7 +335,8 @@ int64_t gk_nvml_processes(struct gk_nvml *nvml, int64_t *pids_out, uint32_t max)
     return (int64_t)count;
 }
 
-int64_t gk_nvml_others(struct gk_nvml *nvml)
+/* One of those that are listed is we, under whatever number: in a container it may be the host's. */
+static int64_t count_others(struct gk_nvml *nvml)
 {
     int64_t count = gk_nvml_processes(nvml, NULL, 0);
     return count > 0 ? count - 1 : -1; /* a list that does not even have us tells nothing */
@@ -355,7 +356,7 @@ static void *look_run(void *context)
 {
     struct look *look = context;
     gk_nvml_look(look->nvml, &look->now);
-    look->others = gk_nvml_others(look->nvml);
+    look->others = count_others(look->nvml);
     (void)sem_post(&look->done); /* it counts to one */
     return NULL;
 }

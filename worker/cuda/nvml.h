@@ -50,12 +50,10 @@ void gk_nvml_about(struct gk_nvml *nvml, struct gk_nvml_about *about_out);
  * else how many there are, of which the first max are written (-1 each when there are more than
  * GK_NVML_PROCESSES_MAX). */
 int64_t gk_nvml_processes(struct gk_nvml *nvml, int64_t *pids_out, uint32_t max);
-/* How many of them are not we; -1: not known. For who has a context on the GPU itself: one of those
- * that are listed is its own, under whatever number (in a container it may be the host's). */
-int64_t gk_nvml_others(struct gk_nvml *nvml);
-/* gk_nvml_look and gk_nvml_others, on a thread of their own that is waited for at most `ms`: NVML
- * may wait for ever for a GPU that is gone, and that is no doing of the candidate that is measured.
- * Whoever was silent once is not asked again: nothing is known then. */
+/* gk_nvml_look, and how many processes beside this one, which has one, have a context on the GPU
+ * (-1: not known), on a thread of their own that is waited for at most `ms`: NVML may wait for ever
+ * for a GPU that is gone, and that is no doing of the candidate that is measured. Whoever was
+ * silent once is not asked again: nothing is known then. */
 void gk_nvml_look_within(struct gk_nvml *nvml, uint64_t ms, struct gk_nvml_now *now_out,
                          int64_t *others_out);
 
