@@ -335,7 +335,7 @@ int64_t gk_nvml_processes(struct gk_nvml *nvml, int64_t *pids_out, uint32_t max)
     return (int64_t)count;
 }
 
-/* One of those that are listed is we, under whatever number: in a container it may be the host's. */
+/* One that is listed is we, under whatever number: in a container it may be one of the host. */
 static int64_t count_others(struct gk_nvml *nvml)
 {
     int64_t count = gk_nvml_processes(nvml, NULL, 0);
