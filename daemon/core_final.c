@@ -277,10 +277,7 @@ static void take_samples(const struct gk_json *round, const struct gk_json *pass
         double values[GK_SAMPLES_MAX];
         uint32_t count = 0;
         for (size_t s = 0; s < gk_json_count(ns) && count < GK_SAMPLES_MAX; s++) {
-            double value = gk_json_real(gk_json_at(ns, s), 0);
-            if (value > 0) {
-                values[count++] = value;
-            }
+            values[count++] = gk_json_real(gk_json_at(ns, s), 0); /* above 0: final_pass() */
         }
         if (entry != SIZE_MAX && count > 0 && entries[entry].pass_count == at) {
             entries[entry].pass_ns[at] = gk_median(values, count);
@@ -633,6 +630,24 @@ static enum gk_status store_pass(struct gk_core *core, struct lease *lease, int6
     return status;
 }
 
+/* A time of nothing is one that nobody took: what is not known has no sample at all. */
+static enum gk_status check_samples(const struct gk_json *samples, struct gk_err *err)
+{
+    for (size_t i = 0; i < gk_json_count(samples); i++) {
+        const struct gk_json *sample = gk_json_at(samples, i), *ns = gk_json_get(sample, "ns");
+        for (size_t s = 0; s < gk_json_count(ns); s++) {
+            double value = gk_json_real(gk_json_at(ns, s), 0);
+            if (!(value > 0)) {
+                return gk_fail(err, GK_PROTOCOL,
+                               "RESULT of a final round: sample %zu of trial %" PRId64
+                               " is %g ns, more than 0 is allowed",
+                               s, gk_json_get_int(sample, "trial", 0), value);
+            }
+        }
+    }
+    return GK_OK;
+}
+
 enum gk_status final_pass(struct gk_core *core, struct session *session, struct lease *lease,
                           const struct gk_message *message, struct gk_err *err)
 {
@@ -646,6 +661,9 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
     if (status == GK_OK) {
         status = gk_json_need(message->body, "samples", GK_JSON_ARRAY, &samples,
                               "RESULT of a final round", &why);
+    }
+    if (status == GK_OK) {
+        status = check_samples(samples, &why);
     }
     if (status != GK_OK) {
         return refuse_pass(core, session, lease, message, why.text, err);

@@ -65,16 +65,6 @@ GK_DEVICE void leave_sums(Left &left, State &state, i32 rows)
     }
 }
 
-// Over groups of `lanes` neighbouring lanes, a power of two; every lane gets its group's result.
-template <typename Op> GK_DEVICE float reduce_lanes(float value, u32 lanes)
-{
-#pragma unroll 1
-    for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
-        value = Op::apply(value, ptx::shuffle_xor(value, distance));
-    }
-    return value;
-}
-
 // A piece of a row: four columns, and the row's stats.
 struct Piece {
     float v[kFour];

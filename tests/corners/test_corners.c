@@ -24,6 +24,7 @@
 
 #include "core/prng.h"
 #include "kernels/render.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/nvrtc_for_tests.h"
 #include "search/space.h"
 
@@ -271,7 +272,7 @@ static void check_problem(const struct gk_catalog *catalog, const char *text, co
         gk_space_create(&def, &space, &err) != GK_OK) {
         fail_msg("%s on %s: %s", text, target, err.text);
     }
-    bool all = env_number("GKTUNE_TEST_ALL", 0) != 0;
+    bool all = test_takes_all();
     uint32_t first = 0, count = 0;
     if (all || !only_default) {
         count = choose(space, env_number("GKTUNE_TEST_SEED", 1), all && !only_default ? 2 : 1,
@@ -337,8 +338,7 @@ static void corners_compile(void **state)
         check_problem(catalog, DEFAULTS[i], wanted_target, true, &totals);
     }
     for (size_t i = 0; i < GK_ARRAY_COUNT(MORE); i++) {
-        if (wanted_problem ? strstr(MORE[i], wanted_problem) != NULL
-                           : env_number("GKTUNE_TEST_ALL", 0) != 0) {
+        if (wanted_problem ? strstr(MORE[i], wanted_problem) != NULL : test_takes_all()) {
             check_problem(catalog, MORE[i], wanted_target, false, &totals);
         }
     }

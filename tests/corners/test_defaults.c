@@ -19,6 +19,7 @@
 #include "core/json.h"
 #include "core/shapes.h"
 #include "tests/support/check.h"
+#include "tests/support/exhaustive.h"
 #include "tests/unit/op_trial.h"
 
 #define KERNELS     GK_SOURCE_DIR "/kernels"
@@ -163,7 +164,7 @@ static void check_file(const char *name)
 static void shapes_of_models(void **state)
 {
     (void)state;
-    DIR *dir = getenv("GKTUNE_TEST_ALL") ? opendir(SHAPES) : NULL;
+    DIR *dir = test_takes_all() ? opendir(SHAPES) : NULL;
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
         size_t size = strlen(entry->d_name);
         if (size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0) {

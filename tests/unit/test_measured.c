@@ -501,6 +501,14 @@ static void a_malformed_pass_is_never_sent_again(void **state)
     assert_int_equal(worker->acks_dropped, 1);
     assert_int_equal(worker->errors, 1);
     rig_forget(worker, 0);
+    lease = work(&rig, true); /* the round begins anew, under another token */
+    token = gk_json_get_int(lease, "token", 0);
+    static const char timeless[] = "{\"pass\":1,\"samples\":[{\"trial\":1,\"ns\":[10.5,0]}]}";
+    assert_int_equal(gk_json_parse(timeless, strlen(timeless), "test", &body, NULL), GK_OK);
+    rig_send(&rig, worker, GK_MSG_RESULT, token, body);
+    assert_int_equal(worker->acks_dropped, 2);
+    assert_int_equal(worker->errors, 2);
+    rig_forget(worker, 0);
     (void)work(&rig, false); /* the round begins anew, under another token */
     (void)pick_of(&rig, job);
     rig_close(&rig);
