@@ -654,8 +654,7 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
     struct gk_err why = {0};
     const struct gk_json *samples;
     int64_t pass = 0, token = lease->token;
-    bool modelled =
-        lease->device < session->device_count && session->devices[lease->device].props.modelled;
+    bool modelled = session->devices[lease->device].props.modelled;
     enum gk_status status = gk_json_need_int(message->body, "pass", 1, GK_PASSES_MAX, &pass,
                                              "RESULT of a final round", &why);
     if (status == GK_OK) {

@@ -41,7 +41,7 @@ struct lease *lease_add(struct gk_core *core, const struct lease *lease, struct 
 void lease_remove(struct gk_core *core, struct lease *lease)
 {
     struct session *session = session_find(core, lease->session);
-    if (session && lease->device < session->device_count) {
+    if (session) { /* which has the device: settle_held() */
         session->devices[lease->device].leases -= session->devices[lease->device].leases > 0;
         session->devices[lease->device].in_final =
             session->devices[lease->device].in_final && !lease->is_final;

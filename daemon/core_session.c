@@ -183,6 +183,16 @@ static enum gk_status read_devices(struct gk_core *core, struct session *session
     return GK_OK;
 }
 
+/* Whether the worker still has, in the same place, the device that the lease is for: one that was
+ * started again with other devices may hold leases of those that it had. A lease of an old store
+ * does not say which it was. */
+static bool has_its_device(const struct session *session, const struct lease *lease)
+{
+    return lease->device < session->device_count &&
+           (lease->device_key[0] == '\0' ||
+            strcmp(session->devices[lease->device].key, lease->device_key) == 0);
+}
+
 /* Every token that the worker holds is kept or dropped; every lease of it that it does not hold is
  * over. */
 static enum gk_status settle_held(struct gk_core *core, struct session *session,
@@ -192,7 +202,7 @@ static enum gk_status settle_held(struct gk_core *core, struct session *session,
     for (size_t i = 0; i < gk_json_count(held); i++) {
         int64_t token = gk_json_get_int(gk_json_at(held, i), "token", 0);
         struct lease *lease = token > 0 ? lease_find(core, token) : NULL;
-        bool keeps = lease && lease->worker == session->worker;
+        bool keeps = lease && lease->worker == session->worker && has_its_device(session, lease);
         if (!gk_json_push(keeps ? keep : drop, gk_json_new_int(token))) {
             return gk_fail(err, GK_NOMEM, "out of memory");
         }
@@ -205,10 +215,8 @@ static enum gk_status settle_held(struct gk_core *core, struct session *session,
             lease->started = !queued;
             lease->deadline_ns =
                 queued ? UINT64_MAX : core->now_ns + 2 * RUN_MODELLED_S * SECOND_NS;
-            if (lease->device < session->device_count) {
-                session->devices[lease->device].leases++;
-                session->devices[lease->device].in_final |= lease->is_final;
-            }
+            session->devices[lease->device].leases++;
+            session->devices[lease->device].in_final |= lease->is_final;
         }
     }
     for (uint32_t i = core->lease_count; i-- > 0;) {

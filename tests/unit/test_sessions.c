@@ -513,6 +513,40 @@ static void test_conflict(void **state)
     rig_close(&rig);
 }
 
+/* Started again without the device that its leases are for, or with another one in its place: they
+ * go to others, and a result that comes all the same changes nothing. */
+static void leases_stay_with_their_device(void **state)
+{
+    static const char *const RETURNS[] = {"emu:sm_80", "mock:sm_80"};
+    (void)state;
+    for (uint32_t at = 0; at < 2; at++) { /* the device that has leases: the first, the second */
+        struct rig rig;
+        struct gk_device_props props;
+        rig_open(&rig, ":memory:", TOY);
+        rig.fails = never;
+        struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 0);
+        struct gk_json *hello = rig_hello_body(&rig, worker), *ready = gk_json_new_object();
+        rig_props("emu:sm_90a", &props);
+        assert_true(
+            gk_json_push(gk_json_get_mutable(hello, "devices"), gk_device_props_to_json(&props)));
+        rig_send(&rig, worker, GK_MSG_HELLO, 0, hello);
+        assert_true(gk_json_set_int(ready, "device", at) && gk_json_set_int(ready, "credit", 2));
+        rig_send(&rig, worker, GK_MSG_READY, 0, ready);
+        (void)rig_submit(&rig, "a", at ? "emu-sm_90a" : "emu-sm_80", 8, ONE);
+        assert_int_equal(worker->lease_count, 2);
+        int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
+        struct gk_json *late = gk_json_new_object();
+        worker->device = RETURNS[!at]; /* the first alone; another one */
+        rig_hello(&rig, worker);
+        assert_int_equal(worker->kept, 0);
+        assert_int_equal(worker->dropped, 2);
+        assert_true(gk_json_set(late, "record", gk_json_new_object()));
+        rig_send(&rig, worker, GK_MSG_RESULT, token, late);
+        assert_int_equal(worker->acks_stored, 0);
+        rig_close(&rig);
+    }
+}
+
 /* A capture that is played again, and messages that never came. */
 static void test_numbered(void **state)
 {
@@ -637,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_suspended),
         cmocka_unit_test(test_not_owner),
         cmocka_unit_test(test_conflict),
+        cmocka_unit_test(leases_stay_with_their_device),
         cmocka_unit_test(test_numbered),
         cmocka_unit_test(test_revoked),
     };
