@@ -158,7 +158,7 @@ enum gk_status gk_db_checkpoint(struct gk_db *db, bool idle, struct gk_err *err)
     if (db->in_transaction || db->broken || db->copied) {
         return GK_OK;
     }
-    if (!idle && db->wal_pages < WAL_PAGES_MAX) {
+    if (!idle && !gk_db_log_is_long(db)) {
         return GK_OK;
     }
     /* Under load the file keeps its size and is written again from its start: growing it anew costs

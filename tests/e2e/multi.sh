@@ -75,8 +75,9 @@ PY
 spread() { "$BIN/gktune" run gemm --shapes "$TMP/shapes.json" --budget 12 --seed 1 --json --spread --state "$TMP/spread" --device 'mock:sm_80#0' \
   --device 'mock:sm_80#1@1.03' --device 'mock:sm_80#2@0.99' >"$TMP/out" 2>"$TMP/err" || bad "run --spread: $(tail -n 5 "$TMP/err")"; }
 spread
-# On a busy host the spread of the one problem may be known before the other one's round has ended.
-[ "$(field "$TMP/out" 'min(p["noise_floor"] for p in j["picks"])')" = 0.0 ] || bad "noise before a spread was known"
+# Nothing is known when the first round ends; on a busy host the other one may end when that problem's spread is.
+[ "$(field "$TMP/out" 'sorted(round(p["noise_floor"], 6) for p in j["picks"]) in ([0.0, 0.0], [0.0, 0.019802])')" = True ] ||
+  bad "noise before a spread was known: $(field "$TMP/out" '[p["noise_floor"] for p in j["picks"]]')"
 "$BIN/gktune" workers --spread --op gemm --json --state "$TMP/spread" >"$TMP/out" 2>"$TMP/err" || bad "workers --spread: $(cat "$TMP/err")"
 python3 - "$TMP/out" <<'PY' || bad "the spread: $(cat "$TMP/out")"
 import json, sys

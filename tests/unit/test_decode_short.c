@@ -18,36 +18,13 @@
 
 #include "search/space.h"
 #include "tests/support/check.h"
-#include "tests/support/exhaustive.h"
-#include "tests/unit/op_trial.h"
+#include "tests/unit/decode_trial.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define STEP 8
 #else
 #define STEP 4
 #endif
-
-static struct op_trial_rig rig;
-static struct gk_catalog *catalog;
-static struct gk_err err;
-
-static int set_up(void **state)
-{
-    (void)state;
-    if (op_trial_open(&rig, "emu:sm_90a") != 0) {
-        return -1;
-    }
-    catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", "attention_decode");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    gk_catalog_destroy(catalog);
-    op_trial_close(&rig);
-    return 0;
-}
 
 /* ------------------------------------------------------------------ results */
 
@@ -121,20 +98,18 @@ static const struct one {
 
 static void every_schedule(void **state)
 {
-    const char *text = getenv("GKTUNE_TEST_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
-    const uint64_t step = test_takes_all() ? 1 : STEP;
-    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
-    (void)state;
+    const struct decode_rig *decode = *state;
     for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
-        if ((i + seed) % step == 0) {
-            op_trial_schedules(&rig, catalog, op, CASES[i].problem, CASES[i].config);
-            if (strncmp(CASES[i].config, CLUSTER, strlen(CLUSTER)) == 0) {
-                char sends[200];
-                (void)snprintf(sends, sizeof sends, "COMBINE=cluster_send,%s",
-                               CASES[i].config + strlen(CLUSTER));
-                op_trial_schedules(&rig, catalog, op, CASES[i].problem, sends);
-            }
+        if (!decode_takes(i, STEP)) {
+            continue;
+        }
+        op_trial_schedules(&decode->rig, decode->catalog, decode->op, CASES[i].problem,
+                           CASES[i].config);
+        if (strncmp(CASES[i].config, CLUSTER, strlen(CLUSTER)) == 0) {
+            char sends[200];
+            (void)snprintf(sends, sizeof sends, "COMBINE=cluster_send,%s",
+                           CASES[i].config + strlen(CLUSTER));
+            op_trial_schedules(&decode->rig, decode->catalog, decode->op, CASES[i].problem, sends);
         }
     }
 }
@@ -151,31 +126,14 @@ static bool is_cluster(const struct gk_tree *tree, const struct gk_config *confi
     return false;
 }
 
-/* Whether any config of the problem has one. */
-static bool has_clusters(const char *fields, const char *device)
+static bool has_clusters(const struct decode_rig *decode, const char *fields, const char *device)
 {
-    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
     struct gk_device_props props;
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_space *space = NULL;
-    bool found = false;
+    struct gk_err err = {0};
     char text[300];
     (void)snprintf(text, sizeof text, "attention_decode%s", fields);
     op_trial_need(gk_device_props_builtin(device, &props, &err), &err);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &props, &def, &err), &err);
-    op_trial_need(gk_space_create(&def, &space, &err), &err);
-    assert_true(gk_space_count(space) > 0);
-    for (uint32_t i = 0; i < gk_space_count(space) && !found; i++) {
-        struct gk_config config;
-        gk_space_config(space, i, &config);
-        found = is_cluster(&def.trees[gk_space_tree_of(space, i)], &config);
-    }
-    gk_space_destroy(space);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
-    return found;
+    return decode_any(decode, text, &props, is_cluster);
 }
 
 static void where_there_are_none(void **state)
@@ -190,9 +148,8 @@ static void where_there_are_none(void **state)
         {"{\"batch\":1,\"kv_heads\":1,\"kv_len\":80,\"prefix_len\":64,\"q_heads\":1}", "emu:sm_90a",
          false},
     };
-    (void)state;
     for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
-        if (has_clusters(PROBLEMS[i].fields, PROBLEMS[i].device) != PROBLEMS[i].has) {
+        if (has_clusters(*state, PROBLEMS[i].fields, PROBLEMS[i].device) != PROBLEMS[i].has) {
             fail_msg("%s on %s has %s config with a cluster", PROBLEMS[i].fields,
                      PROBLEMS[i].device, PROBLEMS[i].has ? "no" : "a");
         }
@@ -203,5 +160,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule),
                                        cmocka_unit_test(where_there_are_none)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, decode_set_up, decode_tear_down);
 }

@@ -16,36 +16,13 @@
 
 #include "search/space.h"
 #include "tests/support/check.h"
-#include "tests/support/exhaustive.h"
-#include "tests/unit/op_trial.h"
+#include "tests/unit/decode_trial.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define STEP 24
 #else
 #define STEP 12
 #endif
-
-static struct op_trial_rig rig;
-static struct gk_catalog *catalog;
-static struct gk_err err;
-
-static int set_up(void **state)
-{
-    (void)state;
-    if (op_trial_open(&rig, "emu:sm_90a") != 0) {
-        return -1;
-    }
-    catalog = op_trial_catalog(GK_SOURCE_DIR "/kernels", "attention_decode");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    gk_catalog_destroy(catalog);
-    op_trial_close(&rig);
-    return 0;
-}
 
 /* ------------------------------------------------------------------ results */
 
@@ -129,40 +106,22 @@ static const struct one {
 
 static void every_schedule(void **state)
 {
-    const char *text = getenv("GKTUNE_TEST_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
-    const uint64_t step = test_takes_all() ? 1 : STEP;
-    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
-    (void)state;
+    const struct decode_rig *decode = *state;
     for (uint64_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
-        if ((i + seed) % step == 0) {
-            op_trial_schedules(&rig, catalog, op, CASES[i].problem, CASES[i].config);
+        if (decode_takes(i, STEP)) {
+            op_trial_schedules(&decode->rig, decode->catalog, decode->op, CASES[i].problem,
+                               CASES[i].config);
         }
     }
 }
 
 /* ------------------------------------------------------------------ its problems */
 
-/* Whether any config of the template is legal. */
-static bool has_configs(const char *text, const struct gk_device_props *props)
+/* decode_mma takes them all. */
+static bool is_ours(const struct gk_tree *tree, const struct gk_config *config)
 {
-    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_space *space = NULL;
-    bool found = false;
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, props, &def, &err), &err);
-    op_trial_need(gk_space_create(&def, &space, &err), &err);
-    for (uint32_t i = 0; i < gk_space_count(space); i++) {
-        found =
-            found || strcmp(def.trees[gk_space_tree_of(space, i)].template_name, "decode_tma") == 0;
-    }
-    assert_true(gk_space_count(space) > 0); /* decode_mma takes them all */
-    gk_space_destroy(space);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
-    return found;
+    (void)config;
+    return strcmp(tree->template_name, "decode_tma") == 0;
 }
 
 static void problems_of_others(void **state)
@@ -180,13 +139,13 @@ static void problems_of_others(void **state)
         {",\"rope\":\"neox\"", false},
         {",\"prefix_len\":64", false},
     };
-    (void)state;
+    const struct decode_rig *decode = *state;
     for (size_t i = 0; i < GK_ARRAY_COUNT(PROBLEMS); i++) {
         char text[300];
         (void)snprintf(text, sizeof text,
                        "attention_decode{\"batch\":2,\"kv_heads\":1,\"kv_len\":80,\"q_heads\":1%s}",
                        PROBLEMS[i].fields);
-        if (has_configs(text, &rig.device->props) != PROBLEMS[i].ours) {
+        if (decode_any(decode, text, &decode->rig.device->props, is_ours) != PROBLEMS[i].ours) {
             fail_msg("%s: decode_tma has %s config", text, PROBLEMS[i].ours ? "no" : "a");
         }
     }
@@ -196,5 +155,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule),
                                        cmocka_unit_test(problems_of_others)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, decode_set_up, decode_tear_down);
 }

@@ -55,18 +55,25 @@ static uint32_t leases_of(struct rig *rig, struct rig_worker *worker, int64_t jo
     return count;
 }
 
+/* A worker without credit, and twenty jobs of one key. */
+static struct rig_worker *open_flooded(struct rig *rig)
+{
+    rig_open(rig, ":memory:", TOY);
+    rig->fails = never;
+    struct rig_worker *worker = rig_connect(rig, "s1", "emu:sm_80", 0);
+    for (int64_t i = 1; i <= 20; i++) {
+        (void)job_as(rig, "flood", i, 0, MANY);
+    }
+    return worker;
+}
+
 /* Twenty jobs of one key have taken all places for searches and wait with many trials; one job of
  * another key gets every second lease from the first on. */
 static void a_flood_leaves_every_second_turn(void **state)
 {
     struct rig rig;
     (void)state;
-    rig_open(&rig, ":memory:", TOY);
-    rig.fails = never;
-    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 0);
-    for (int64_t i = 1; i <= 20; i++) {
-        (void)job_as(&rig, "flood", i, 0, MANY);
-    }
+    struct rig_worker *worker = open_flooded(&rig);
     assert_int_equal(leases_of(&rig, worker, 0, 8), 0); /* nobody else is there */
     int64_t job = job_as(&rig, "alone", 1, 0, ONE);
     assert_int_equal(leases_of(&rig, worker, job, 10), 5);
@@ -117,12 +124,7 @@ static void waiting_does_not_add_up(void **state)
 {
     struct rig rig;
     (void)state;
-    rig_open(&rig, ":memory:", TOY);
-    rig.fails = never;
-    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 0);
-    for (int64_t i = 1; i <= 20; i++) {
-        (void)job_as(&rig, "flood", i, 0, MANY);
-    }
+    struct rig_worker *worker = open_flooded(&rig);
     for (int minutes = 0; minutes < 30; minutes++) { /* its first jobs are served all the time */
         (void)leases_of(&rig, worker, 0, 1);
         pass_minutes(&rig, worker, 1);
@@ -137,12 +139,7 @@ static void a_crowd_has_waited_once(void **state)
 {
     struct rig rig;
     (void)state;
-    rig_open(&rig, ":memory:", TOY);
-    rig.fails = never;
-    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 0);
-    for (int64_t i = 1; i <= 20; i++) {
-        (void)job_as(&rig, "flood", i, 0, MANY);
-    }
+    struct rig_worker *worker = open_flooded(&rig);
     int64_t job = job_as(&rig, "alone", 1, 0, ONE);
     pass_minutes(&rig, worker, 10);
     assert_int_equal(leases_of(&rig, worker, job, 8), 4);
