@@ -20,7 +20,7 @@ int decode_tear_down(void **state);
 /* Whether case number `at` is in this run: one of `step` by GKTUNE_TEST_SEED, or all. */
 bool decode_takes(uint64_t at, uint64_t step);
 
-/* Whether a config of the problem satisfies `is`. Fails the test where there is no config at all. */
+/* Whether a config of the problem satisfies `is`. Fails the test where there is none at all. */
 bool decode_any(const struct decode_rig *decode, const char *problem,
                 const struct gk_device_props *props,
                 bool (*is)(const struct gk_tree *tree, const struct gk_config *config));
