@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/core_submit.h"
+#include "daemon/requests_internal.h"
 
 #define SETS_MAX 64 /* of a suite */
 #define DAY_MS   INT64_C(86400000)
@@ -178,7 +179,10 @@ static enum gk_status read_sets(struct gk_core *core, const struct gk_peer *peer
                              .suite = suite->name,
                              .slot = suite->slot,
                              .night = suite->night};
-        status = submit_again(core, s, &suite->rows[i], &why);
+        status = request_members("submit", "set", s->body, &why);
+        if (status == GK_OK) {
+            status = submit_again(core, s, &suite->rows[i], &why);
+        }
         if (status == GK_OK && !suite->rows[i]) {
             status = submit_read(core, s, &why);
         }

@@ -489,6 +489,9 @@ static enum gk_status run_verb(struct request *r, struct gk_err *err)
     const struct verb *verb = verb_of(r->body);
     if (verb) {
         enum gk_status status = role_need(r->core, r->peer, verb->roles, verb->name, err);
+        if (status == GK_OK) {
+            status = request_members(verb->name, "verb", r->body, err);
+        }
         return status == GK_OK ? verb->run(r, err) : status;
     }
     struct gk_buf names = {0};

@@ -1,6 +1,6 @@
-/* What the files of clients' verbs share: requests.c (dispatch, listings), requests_jobs.c (control
- * of jobs), requests_operate.c (drains, fences, dead letters, the audit trail), core_care.c (db).
- */
+/* What the files of clients' verbs share: requests.c (dispatch, listings), requests_members.c (what
+ * a request may have), requests_jobs.c (control of jobs), requests_operate.c (drains, fences, dead
+ * letters, the audit trail), core_care.c (db). */
 #ifndef GK_DAEMON_REQUESTS_INTERNAL_H
 #define GK_DAEMON_REQUESTS_INTERNAL_H
 
@@ -21,6 +21,10 @@ struct request {
 enum gk_status merge(struct request *r, struct gk_json *page, enum gk_status status,
                      struct gk_err *err);
 int64_t cursor_of(const struct request *r);
+/* Whether `body` has members of the verb alone, each of a type that it allows, beside the text
+ * `extra` (`verb`; `set` where it is one of a suite): GK_INPUT names all that is wrong at once. */
+enum gk_status request_members(const char *verb, const char *extra, const struct gk_json *body,
+                               struct gk_err *err);
 enum gk_status need_job(struct request *r, int64_t *id_out, struct gk_json **row_out,
                         struct gk_err *err);
 /* A job is controlled by the key that submitted it, and by an admin. "": the local socket. */

@@ -573,10 +573,13 @@ static void test_messages_for_schema(void **state)
     int64_t job = rig_submit(&rig, "a", "emu-sm_80", 8, ONE);
     assert_string_equal(job_verb(&rig, "watch", job), "OK");
     (void)rig_work(&rig, 1000);
-    static const char *const verbs[] = {"status", "jobs",        "show",   "trials",
-                                        "best",   "export_data", "workers"};
-    for (size_t i = 0; i < GK_ARRAY_COUNT(verbs); i++) {
-        assert_string_equal(job_verb(&rig, verbs[i], job), "OK");
+    static const char *const of_a_job[] = {"show", "trials", "best", "export_data"};
+    static const char *const of_all[] = {"status", "jobs", "workers"};
+    for (size_t i = 0; i < GK_ARRAY_COUNT(of_a_job); i++) {
+        assert_string_equal(job_verb(&rig, of_a_job[i], job), "OK");
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(of_all); i++) {
+        assert_string_equal(rig_request(&rig, of_all[i], gk_json_new_object()), "OK");
     }
     rig_write(&rig, "test_core_path.jsonl");
     rig_close(&rig);
