@@ -521,6 +521,26 @@ static enum gk_status costs_from_json(const struct gk_json *json, struct gk_reco
     return status;
 }
 
+enum gk_status gk_record_check_extra(const struct gk_json *holder, const char *key,
+                                     const char *where, struct gk_err *err)
+{
+    const struct gk_json *extra = NULL;
+    struct gk_buf text = {0};
+    if (!gk_json_get(holder, key)) {
+        return GK_OK;
+    }
+    enum gk_status status = gk_json_need(holder, key, GK_JSON_OBJECT, &extra, where, err);
+    if (status == GK_OK) {
+        status = gk_json_canonical(extra, &text, err);
+    }
+    if (status == GK_OK && text.size > GK_RECORD_EXTRA_MAX) {
+        status = gk_fail(err, GK_LIMIT, "%s: %s has %zu bytes, at most %d are allowed", where, key,
+                         text.size, GK_RECORD_EXTRA_MAX);
+    }
+    gk_buf_fini(&text);
+    return status;
+}
+
 static enum gk_status extras_from_json(const struct gk_json *json, struct gk_record *record,
                                        struct gk_err *err)
 {
@@ -529,26 +549,13 @@ static enum gk_status extras_from_json(const struct gk_json *json, struct gk_rec
         struct gk_json **out;
     } extras[] = {{"counts", &record->counts}, {"environment", &record->environment}};
     for (size_t i = 0; i < GK_ARRAY_COUNT(extras); i++) {
-        const struct gk_json *object = NULL;
-        if (!gk_json_get(json, extras[i].key)) {
-            continue;
-        }
-        enum gk_status status =
-            gk_json_need(json, extras[i].key, GK_JSON_OBJECT, &object, "record", err);
-        struct gk_buf text = {0};
-        if (status == GK_OK) {
-            status = gk_json_canonical(object, &text, err);
-        }
-        if (status == GK_OK && text.size > GK_RECORD_EXTRA_MAX) {
-            status = gk_fail(err, GK_LIMIT, "record: %s has %zu bytes, at most %d are allowed",
-                             extras[i].key, text.size, GK_RECORD_EXTRA_MAX);
-        }
-        gk_buf_fini(&text);
+        enum gk_status status = gk_record_check_extra(json, extras[i].key, "record", err);
         if (status != GK_OK) {
             return status;
         }
-        *extras[i].out = gk_json_copy(object);
-        if (!*extras[i].out) {
+        const struct gk_json *object = gk_json_get(json, extras[i].key);
+        *extras[i].out = object ? gk_json_copy(object) : NULL;
+        if (object && !*extras[i].out) {
             return gk_fail(err, GK_NOMEM, "record: out of memory");
         }
     }

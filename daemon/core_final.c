@@ -603,9 +603,9 @@ static enum gk_status store_pass(struct gk_core *core, struct lease *lease, int6
     const struct gk_json *failed = gk_json_get(body, "failed"),
                          *environment = gk_json_get(body, "environment");
     struct gk_json *none = gk_json_new_array();
-    enum gk_status status = gk_db_pass_insert(
-        core->db, lease->task->id, lease->token, pass, core->wall_ms, gk_json_get(body, "samples"),
-        failed ? failed : none, gk_json_is(environment, GK_JSON_OBJECT) ? environment : NULL, err);
+    enum gk_status status =
+        gk_db_pass_insert(core->db, lease->task->id, lease->token, pass, core->wall_ms,
+                          gk_json_get(body, "samples"), failed ? failed : none, environment, err);
     gk_json_free(none);
     count_dropped(core, environment);
     for (size_t i = 0; i < gk_json_count(failed); i++) {
@@ -663,6 +663,10 @@ enum gk_status final_pass(struct gk_core *core, struct session *session, struct 
     }
     if (status == GK_OK) {
         status = check_samples(samples, &why);
+    }
+    if (status == GK_OK) {
+        status =
+            gk_record_check_extra(message->body, "environment", "RESULT of a final round", &why);
     }
     if (status != GK_OK) {
         return refuse_pass(core, session, lease, message, why.text, err);

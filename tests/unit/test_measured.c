@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/record.h"
 #include "tests/unit/daemon_rig.h"
 
 static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
@@ -486,32 +487,52 @@ static void a_pick_stands(void **state)
     rig_close(&rig);
 }
 
+/* A pass whose conditions are longer than a page of the store. */
+static struct gk_json *crowded_pass(void)
+{
+    struct gk_json *body = gk_json_new_object(), *environment = gk_json_new_object();
+    char *word = calloc(1, GK_RECORD_EXTRA_MAX + 1);
+    assert_non_null(word);
+    memset(word, 'x', GK_RECORD_EXTRA_MAX);
+    assert_true(gk_json_set_string(environment, "regime", word));
+    assert_true(gk_json_set_int(body, "pass", 1) &&
+                gk_json_set(body, "samples", gk_json_new_array()) &&
+                gk_json_set(body, "environment", environment));
+    free(word);
+    return body;
+}
+
 static void a_malformed_pass_is_never_sent_again(void **state)
 {
-    struct rig rig;
+    static const struct {
+        const char *pass, *part; /* NULL: a crowded one */
+    } rows[] = {
+        {"{\"pass\":1,\"samples\":\"none\"}", "samples"},
+        {"{\"pass\":1,\"samples\":[{\"trial\":1,\"ns\":[10.5,0]}]}", "is 0 ns, more than 0"},
+        {"{\"pass\":1,\"samples\":[],\"environment\":[7]}", "\"environment\" is [7]; an object is"},
+        {NULL, "at most 16384 are allowed"},
+    };
     (void)state;
-    open_rig(&rig, false);
-    struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 4);
-    int64_t job = rig_submit(&rig, "a", "sm_90a", 8, ONE);
-    const struct gk_json *lease = work(&rig, true);
-    int64_t token = gk_json_get_int(lease, "token", 0);
-    struct gk_json *body = gk_json_new_object();
-    assert_true(gk_json_set_int(body, "pass", 1) && gk_json_set_string(body, "samples", "none"));
-    rig_send(&rig, worker, GK_MSG_RESULT, token, body);
-    assert_int_equal(worker->acks_dropped, 1);
-    assert_int_equal(worker->errors, 1);
-    rig_forget(worker, 0);
-    lease = work(&rig, true); /* the round begins anew, under another token */
-    token = gk_json_get_int(lease, "token", 0);
-    static const char timeless[] = "{\"pass\":1,\"samples\":[{\"trial\":1,\"ns\":[10.5,0]}]}";
-    assert_int_equal(gk_json_parse(timeless, strlen(timeless), "test", &body, NULL), GK_OK);
-    rig_send(&rig, worker, GK_MSG_RESULT, token, body);
-    assert_int_equal(worker->acks_dropped, 2);
-    assert_int_equal(worker->errors, 2);
-    rig_forget(worker, 0);
-    (void)work(&rig, false); /* the round begins anew, under another token */
-    (void)pick_of(&rig, job);
-    rig_close(&rig);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(rows); i++) {
+        struct rig rig;
+        open_rig(&rig, false);
+        struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 4);
+        int64_t job = rig_submit(&rig, "a", "sm_90a", 8, ONE);
+        const struct gk_json *lease = work(&rig, true);
+        struct gk_json *body = rows[i].pass ? NULL : crowded_pass();
+        if (rows[i].pass) {
+            assert_int_equal(gk_json_parse(rows[i].pass, strlen(rows[i].pass), "test", &body, NULL),
+                             GK_OK);
+        }
+        rig_send(&rig, worker, GK_MSG_RESULT, gk_json_get_int(lease, "token", 0), body);
+        assert_int_equal(worker->acks_dropped, 1);
+        assert_int_equal(worker->errors, 1);
+        assert_non_null(strstr(worker->told, rows[i].part));
+        rig_forget(worker, 0);
+        (void)work(&rig, false); /* the round begins anew, under another token */
+        (void)pick_of(&rig, job);
+        rig_close(&rig);
+    }
 }
 
 /* Whose turn it was is known after a restart: three workers lost to a config end it. */
