@@ -477,7 +477,8 @@ GK_DEVICE void combine_rows(float *scratch, const Problem &problem,
     for (i32 row = static_cast<i32>(warp_index()); row < count;
          row += static_cast<i32>(Config::kWarps)) {
         const i64 to = find_row(problem, first + row, kv_head).index;
-        const float2 stats = weigh_parts(partial, to, parts, scratch + row * parts);
+        const float2 own = load_stats(partial, to, static_cast<i32>(lane_index()), parts);
+        const float2 stats = weigh_parts(partial, to, parts, own, scratch + row * parts);
         if (lane_index() == 0) {
             inverse[row] = inverse_of(stats.y);
             output.store_lse(to, stats.x, stats.y);
@@ -491,8 +492,9 @@ GK_DEVICE void combine_rows(float *scratch, const Problem &problem,
         const u32 column = index % kRowPieces * kFour;
         const i64 to = find_row(problem, first + row, kv_head).index;
         float v[kFour] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_parts<Config::kDim, CacheUse::kL2>(v, partial, to, column, 0, 1, parts,
-                                               scratch + row * parts);
+        const PartsOfColumns<Config::kDim, CacheUse::kL2, 0> columns(partial, to, column, 0, 1,
+                                                                     parts);
+        columns.add_to(v, scratch + row * parts);
 #pragma unroll
         for (u32 i = 0; i < kFour; ++i) {
             v[i] *= inverse[row];
@@ -533,9 +535,6 @@ GK_DEVICE void finish_part(Smem &smem, State &state, const Problem &problem, con
                            const Shape &shape, const Output<Config::Element, Config::kDim> &output,
                            const Partial &partial, u32 *arrivals, float value_scale)
 {
-#if __CUDA_ARCH__ >= 900
-    allow_next_launch(); // which waits for this one's results
-#endif
     meet(smem.meeting, state);
     const i32 part = Config::kPrefix ? work.part : shape.prefix_parts + work.part;
     store_rows(smem.meeting, problem, output, partial, part, work.whole, work.first_row, shape.rows,
@@ -618,6 +617,9 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
     for (u32 stage = 0; stage + 1 < Config::kStages; ++stage) {
         feed.start_next(smem.loop.ring[warp_index()][stage]);
     }
+#if __CUDA_ARCH__ >= 900
+    allow_next_launch(); // which has its place, and waits for results, while keys are read
+#endif
 #if DECODE_CLUSTER
     if constexpr (Config::kSends) {
         open_mail(Mail(&smem + 1, pieces_of(work, shape)), smem.arrived);

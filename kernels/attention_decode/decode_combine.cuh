@@ -5,8 +5,10 @@
 //
 // Grid      x: rows of the output, one a block.
 // Barriers  __syncthreads behind the weights, and before slices are added.
-// Overlap   On sm_90 it may begin while the launch ahead still runs: it waits before it reads the
-//           workspace and before it writes.
+// Overlap   On sm_90 it may begin while the launch ahead still runs: it asks for the request's
+//           length, which no launch writes, and waits before it reads the workspace and before it
+//           writes. Every block waits, also one that leaves at once: a launch behind this one may
+//           begin when this one has ended, whatever the one ahead still does.
 
 #include <gk/hopper.cuh>
 #include <gk/key_parts.cuh>
@@ -25,11 +27,11 @@ extern "C" __global__ void __launch_bounds__(Row::kThreads)
                       i64 partial_rows)
 {
     __shared__ Row::Shared shared;
+    const i64 row = blockIdx.x;
+    const i32 parts = prefix_parts + parts_of(lengths[row / rows_of_request], chunk);
 #if __CUDA_ARCH__ >= 900
     wait_for_earlier_launches();
 #endif
-    const i64 row = blockIdx.x;
-    const i32 parts = prefix_parts + parts_of(lengths[row / rows_of_request], chunk);
     if (prefix_parts == 0 && parts <= 1) {
         return;
     }

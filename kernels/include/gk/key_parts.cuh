@@ -72,17 +72,27 @@ template <typename T, u32 kDim> struct Output {
     }
 };
 
-// One warp: weights of a row's parts, 2^(most of the part - most of all), and the row's own stats.
-GK_DEVICE float2 weigh_parts(const Partial &partial, i64 row, i32 parts, float *weights)
+// Stats of a part; of one past the last, those of a part without keys.
+GK_DEVICE float2 load_stats(const Partial &partial, i64 row, i32 part, i32 parts)
 {
-    const i32 lane = static_cast<i32>(lane_index());
-    float most = MaxOp::neutral(), sum = 0.0f;
-    for (i32 part = lane; part < parts; part += static_cast<i32>(kWarpSize)) {
-        most = fmaxf(most, load_past_l1(partial.stats + partial.place(part, row)).x);
+    return part < parts ? load_past_l1(partial.stats + partial.place(part, row))
+                        : make_float2(MaxOp::neutral(), 0.0f);
+}
+
+// One warp: weights of a row's parts, 2^(most of the part - most of all), and the row's own stats.
+// `own`: those of the lane's first part, which it has asked for already.
+GK_DEVICE float2 weigh_parts(const Partial &partial, i64 row, i32 parts, float2 own, float *weights)
+{
+    const i32 lane = static_cast<i32>(lane_index()), warp = static_cast<i32>(kWarpSize);
+    float most = own.x, sum = 0.0f;
+#pragma unroll 4
+    for (i32 part = lane + warp; part < parts; part += warp) {
+        most = fmaxf(most, load_stats(partial, row, part, parts).x);
     }
     most = warp_reduce<MaxOp>(most);
-    for (i32 part = lane; part < parts; part += static_cast<i32>(kWarpSize)) {
-        const float2 stats = load_past_l1(partial.stats + partial.place(part, row));
+#pragma unroll 4
+    for (i32 part = lane; part < parts; part += warp) {
+        const float2 stats = part == lane ? own : load_stats(partial, row, part, parts);
         const float weight = weight_of(stats.x, most);
         weights[part] = weight;
         sum += weight * stats.y;
@@ -90,30 +100,66 @@ GK_DEVICE float2 weigh_parts(const Partial &partial, i64 row, i32 parts, float *
     return make_float2(most, warp_reduce<SumOp>(sum));
 }
 
-// Four columns of a row: parts first, first + step, ... added in that order. `use` says how caches
-// treat the parts, which nobody reads again; never by L1, as another SM wrote them.
-template <u32 kDim, CacheUse use>
-GK_DEVICE void add_parts(float (&v)[4], const Partial &partial, i64 row, u32 column, i32 first,
-                         i32 step, i32 parts, const float *weights)
+// Four columns of a row, of parts first, first + step, ... added in that order. The first kAhead of
+// them are asked for before anybody knows their weights, so that one read of L2 does not wait for
+// another. `use` says how caches treat the parts, which nobody reads again; never by L1, as another
+// SM wrote them.
+template <u32 kDim, CacheUse use, u32 kAhead> class PartsOfColumns
 {
     static_assert(use == CacheUse::kL2 || use == CacheUse::kEvictFirst, "not by L1");
-    const u64 policy = ptx::cache_policy<use>();
-#pragma unroll 4
-    for (i32 part = first; part < parts; part += step) {
-        u32 word[4];
-        ptx::load<use>(word, partial.sums + partial.place(part, row) * kDim + column, policy);
-        const float weight = weights[part];
+
+    const float *sums_; // of the row's first part
+    i64 stride_;        // from part to part
+    i32 first_, step_, parts_;
+    u64 policy_ = ptx::cache_policy<use>();
+    u32 ahead_[max_of(1u, kAhead)][4];
+
+    static GK_DEVICE void add(float (&v)[4], const u32 (&word)[4], float weight)
+    {
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) {
             v[i] += weight * __uint_as_float(word[i]);
         }
     }
-}
+
+  public:
+    GK_DEVICE PartsOfColumns(const Partial &partial, i64 row, u32 column, i32 first, i32 step,
+                             i32 parts)
+        : sums_(partial.sums + row * kDim + column), stride_(partial.rows * kDim), first_(first),
+          step_(step), parts_(parts)
+    {
+#pragma unroll
+        for (u32 n = 0; n < kAhead; ++n) {
+            const i32 part = first + static_cast<i32>(n) * step;
+            if (part < parts) {
+                ptx::load<use>(ahead_[n], sums_ + part * stride_, policy_);
+            }
+        }
+    }
+
+    GK_DEVICE void add_to(float (&v)[4], const float *weights) const
+    {
+#pragma unroll
+        for (u32 n = 0; n < kAhead; ++n) {
+            const i32 part = first_ + static_cast<i32>(n) * step_;
+            if (part < parts_) {
+                add(v, ahead_[n], weights[part]);
+            }
+        }
+#pragma unroll 4
+        for (i32 part = first_ + static_cast<i32>(kAhead) * step_; part < parts_; part += step_) {
+            u32 word[4];
+            ptx::load<use>(word, sums_ + part * stride_, policy_);
+            add(v, word, weights[part]);
+        }
+    }
+};
 
 // A second launch that adds the parts of each row, one row a block of dim / 4 x kSlices threads.
 template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock, CacheUse use> struct PartsOfRow {
     static constexpr u32 kDim = kDimOfRow, kSlices = kSlicesOfBlock;
     static constexpr u32 kColumns = 4; // of a thread
+    static constexpr u32 kAhead = 4;   // parts of a thread; reads in flight, of four registers each
     static constexpr u32 kRowThreads = kDim / kColumns;
     static constexpr u32 kThreads = kRowThreads * kSlices;
 
@@ -131,8 +177,16 @@ template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock, CacheUse use> struct Pa
     static GK_DEVICE void add(Shared &shared, const Partial &partial, const Output<T, kDim> &output,
                               i64 row, i32 parts)
     {
-        if (warp_index() == 0) {
-            const float2 stats = weigh_parts(partial, row, parts, shared.weights);
+        const bool weighs = warp_index() == 0;
+        float2 own = make_float2(0.0f, 0.0f);
+        if (weighs) {
+            own = load_stats(partial, row, static_cast<i32>(lane_index()), parts);
+        }
+        const u32 slice = threadIdx.x / kRowThreads, piece = threadIdx.x % kRowThreads;
+        const PartsOfColumns<kDim, use, kAhead> columns(partial, row, piece * kColumns,
+                                                        static_cast<i32>(slice), kSlices, parts);
+        if (weighs) {
+            const float2 stats = weigh_parts(partial, row, parts, own, shared.weights);
             if (lane_index() == 0) {
                 shared.inverse = inverse_of(stats.y);
                 output.store_lse(row, stats.x, stats.y);
@@ -140,10 +194,8 @@ template <typename T, u32 kDimOfRow, u32 kSlicesOfBlock, CacheUse use> struct Pa
         }
         __syncthreads(); // weights are there
 
-        const u32 slice = threadIdx.x / kRowThreads, piece = threadIdx.x % kRowThreads;
         float v[kColumns] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_parts<kDim, use>(v, partial, row, piece * kColumns, static_cast<i32>(slice), kSlices,
-                             parts, shared.weights);
+        columns.add_to(v, shared.weights);
         if constexpr (kSlices > 1) {
             shared.slices[slice][piece] = make_float4(v[0], v[1], v[2], v[3]);
             __syncthreads(); // slices are there
