@@ -68,13 +68,6 @@ GK_DEVICE void size_work(Work &work, const Shape &shape, i32 keys)
     work.any = work.part < work.parts || (work.whole && work.part == 0);
 }
 
-GK_DEVICE Work find_work(const Shape &shape, const i32 *lengths, i32 column, i32 part, i32 request)
-{
-    Work work = place_work(shape, column, part, request);
-    size_work(work, shape, Config::kPrefix ? shape.prefix : lengths[request]);
-    return work;
-}
-
 // What the rows of a block read and where they come from.
 struct Problem {
     const i32 *lengths;

@@ -27,12 +27,14 @@
 //           there before: the warp that reads the tile clears them first, by plain stores, which a
 //           fence orders before the copies that overwrite them. Scores of keys past the end are
 //           -inf. Rows past the last query head are queries of 0 and are not stored.
+// Early     (EARLY = yes) The request's length comes from memory while the first STAGES rounds of a
+//           block's first part do: those come as far as there is room for keys, whatever the length
+//           will be. A round past the end is waited for and left, so that stages keep their order.
 //
 // Parameters (decode_tma.kernel.json has their values and rules): KEYS of a warp's tile, WARPS that
 // multiply, STAGES, M_TILES, QUERY (fragments of queries stay in registers, or are read from shared
-// memory for every tile), LOAD (whether L2 drops keys and values first), ORDER, BLOCKS of an SM.
-// How many blocks there are is the grid's,
-// SPREAD an argument.
+// memory for every tile), LOAD (whether L2 drops keys and values first), ORDER, BLOCKS of an SM,
+// EARLY. How many blocks there are is the grid's, SPREAD an argument.
 
 #include <gk/hopper.cuh>
 #include <gk/mma.cuh>
@@ -83,6 +85,7 @@ struct Config {
     static constexpr bool kQueryInRegisters = GK_QUERY == GK_QUERY_REGISTERS;
     static constexpr bool kDropsFirst = GK_LOAD == GK_LOAD_EVICT_FIRST;
     static constexpr bool kRowsFirst = GK_ORDER == GK_ORDER_ROWS;
+    static constexpr bool kEarly = GK_EARLY == GK_EARLY_YES;
     static constexpr bool kCausal = GK_CAUSAL;
     static constexpr bool kPrefix = false, kNarrow = false, kNarrowKeys = false;
 
@@ -110,6 +113,7 @@ struct Config {
                   "boxes begin with a swizzle pattern");
     static_assert(kBoxKeys % kKeys == 0 || kKeys % kBoxKeys == 0,
                   "a tile is boxes, or lies in one");
+    static_assert(!kEarly || kPage == 0, "what a request does not need are no pages");
 };
 
 } // namespace decode
@@ -140,26 +144,39 @@ struct Parts {
     i32 most;    // parts of a request
     i32 count;   // all
     i32 spread;  // different rounds that neighbouring parts begin with
+    i32 room;    // keys that a request has room for
     const i32 *lengths;
 
-    GK_DEVICE Work find(const Shape &shape, i32 index) const
+    // What no length is needed for.
+    GK_DEVICE Work place(const Shape &shape, i32 index) const
     {
         const i32 rest = index / columns;
-        return find_work(shape, lengths, index % columns, rest % most, rest / most);
+        return place_work(shape, index % columns, rest % most, rest / most);
+    }
+
+    // How many rounds come before the block knows how many its part has.
+    GK_DEVICE i32 early_rounds(i32 index) const
+    {
+        return Config::kEarly && index == static_cast<i32>(blockIdx.x)
+                   ? static_cast<i32>(Config::kStages)
+                   : 0;
     }
 };
 
 // The rounds of a part in the order in which they come: from one in the middle to the last, then
 // the others. Keys may come in any order; parts that lie a power of two apart and are all read from
-// their beginning may lie in the same channels of memory.
+// their beginning may lie in the same channels of memory. With EARLY they are those of a request
+// that is as long as there is room, and of them come the first `early` ones and what begins before
+// the part's end.
 struct Rounds {
-    i32 begin, count, first;
+    i32 begin, count, first, early;
 
-    GK_DEVICE Rounds(const Work &work, i32 index, i32 spread)
-        : begin(work.begin),
-          count(ceil_div(max_of(work.end - work.begin, 0), static_cast<i32>(Config::kRound))),
-          first(index % spread * count / spread)
+    GK_DEVICE Rounds(const Work &work, const Shape &shape, const Parts &parts, i32 index)
+        : begin(work.begin), early(parts.early_rounds(index))
     {
+        const i32 end = Config::kEarly ? min_of(work.begin + shape.chunk, parts.room) : work.end;
+        count = ceil_div(max_of(end - begin, 0), static_cast<i32>(Config::kRound));
+        first = index % parts.spread * count / parts.spread;
     }
 
     // First key of the one that comes as number n.
@@ -167,6 +184,12 @@ struct Rounds {
     {
         const i32 round = first + n < count ? first + n : first + n - count;
         return begin + round * static_cast<i32>(Config::kRound);
+    }
+
+    // Whether number n, which begins at `key`, comes at all; `end` is the part's.
+    GK_DEVICE bool comes(i32 n, i32 key, i32 end) const
+    {
+        return !Config::kEarly || n < early || key < end;
     }
 };
 
@@ -200,14 +223,25 @@ GK_DEVICE void copy_role(Smem &smem, const Maps &maps, const Shape &shape, const
     Ring at;
     for (i32 index = static_cast<i32>(blockIdx.x); index < parts.count;
          index += static_cast<i32>(gridDim.x)) {
-        const Work work = parts.find(shape, index);
+        Work work = parts.place(shape, index);
+        const i32 keys = parts.lengths[work.request]; // early rounds do not wait for it
+        if constexpr (!Config::kEarly) {
+            size_work(work, shape, keys);
+        }
         const i32 *pages = maps.pages + static_cast<i64>(work.request) * maps.pages_row;
-        const Rounds rounds(work, index, parts.spread);
+        const Rounds rounds(work, shape, parts, index);
+        i32 end = Config::kEarly ? min_of(work.begin + shape.chunk, parts.room) : work.end;
 #pragma unroll 1
         for (i32 n = 0; n < rounds.count; ++n) {
+            if (Config::kEarly && n == rounds.early) {
+                end = min_of(end, keys);
+            }
             const i32 key = rounds.key(n);
+            if (!rounds.comes(n, key, end)) {
+                continue;
+            }
             const u32 boxes = static_cast<u32>(
-                min_of(static_cast<i32>(Config::kBoxes), ceil_div(work.end - key, kBoxKeys)));
+                min_of(static_cast<i32>(Config::kBoxes), ceil_div(end - key, kBoxKeys)));
             i32 outer[Config::kBoxes], inner[Config::kBoxes]; // looked up before the stage is free
 #pragma unroll
             for (u32 box = 0; box < Config::kBoxes; ++box) {
@@ -250,6 +284,23 @@ GK_DEVICE void clear_tail(u8 *k, u8 *v, u32 valid)
     __syncwarp();         // the tiles are whole
 }
 
+// The round that comes next is there.
+GK_DEVICE void await_round(Smem &smem, const Ring &at)
+{
+    smem.full[at.stage].wait(at.parity);
+    __syncwarp(); // lanes leave the wait one by one, and ldmatrix takes whole warps
+}
+
+// The warp is done with it.
+GK_DEVICE void release_round(Smem &smem, Ring &at)
+{
+    __syncwarp(); // all lanes have read the stage
+    if (lane_index() == 0) {
+        smem.empty[at.stage].arrive();
+    }
+    at.advance();
+}
+
 // A warp's keys of each round of a part.
 GK_DEVICE void run_rounds(Smem &smem, Ring &at, State &state, const Queries &queries,
                           const Work &work, const Rounds &rounds,
@@ -259,9 +310,11 @@ GK_DEVICE void run_rounds(Smem &smem, Ring &at, State &state, const Queries &que
     const u32 row = warp_index() * Config::kKeys, start = Config::Tile::start(row);
 #pragma unroll 1
     for (i32 n = 0; n < rounds.count; ++n) {
-        const i32 key = rounds.key(n) + static_cast<i32>(row);
-        smem.full[at.stage].wait(at.parity);
-        __syncwarp(); // lanes leave the wait one by one, and ldmatrix takes whole warps
+        const i32 first = rounds.key(n), key = first + static_cast<i32>(row);
+        if (!rounds.comes(n, first, work.end)) {
+            continue;
+        }
+        await_round(smem, at);
         if (key < work.end) {
             u8 *k = &smem.ring[at.stage].k[0][0] + start, *v = &smem.ring[at.stage].v[0][0] + start;
             if (work.end - key < kKeys) {
@@ -275,11 +328,17 @@ GK_DEVICE void run_rounds(Smem &smem, Ring &at, State &state, const Queries &que
             exponentiate(scores, state, scale);
             add_values(state, scores, ptx::shared_address(v));
         }
-        __syncwarp(); // all lanes have read the stage
-        if (lane_index() == 0) {
-            smem.empty[at.stage].arrive();
-        }
-        at.advance();
+        release_round(smem, at);
+    }
+}
+
+// Rounds that came early to a part without keys: what they brought is left where it lies.
+GK_DEVICE void pass_rounds(Smem &smem, Ring &at, const Rounds &rounds)
+{
+#pragma unroll 1
+    for (i32 n = 0; n < min_of(rounds.early, rounds.count); ++n) {
+        await_round(smem, at);
+        release_round(smem, at);
     }
 }
 
@@ -302,8 +361,11 @@ GK_DEVICE void multiply_role(Smem &smem, const Config::Element *q, const Shape &
     Ring at;
     for (i32 index = static_cast<i32>(blockIdx.x); index < parts.count;
          index += static_cast<i32>(gridDim.x)) {
-        const Work work = parts.find(shape, index);
+        Work work = parts.place(shape, index);
+        size_work(work, shape, parts.lengths[work.request]);
+        const Rounds rounds(work, shape, parts, index);
         if (!work.any) {
+            pass_rounds(smem, at, rounds);
             continue;
         }
         const Problem problem{parts.lengths, work.request,  work.keys,
@@ -316,8 +378,7 @@ GK_DEVICE void multiply_role(Smem &smem, const Config::Element *q, const Shape &
         i32 seen[Config::kTiles][kHalves];
         find_seen(seen, problem, work, shape.rows);
         const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
-        run_rounds(smem, at, state, Queries(smem.query), work, Rounds(work, index, parts.spread),
-                   seen, seen_by_all, scale);
+        run_rounds(smem, at, state, Queries(smem.query), work, rounds, seen, seen_by_all, scale);
         meet(smem.meeting, state);
         store_rows(smem.meeting, problem, output, partial, work.part, work.whole, work.first_row,
                    shape.rows, work.kv_head, 1.0f);
@@ -352,15 +413,15 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads + kWarpSize, Confi
                   const Config::Element *q, const i32 *pages, const i32 *lengths,
                   Config::Element *out, float *lse, float *partial_sums, float2 *partial_stats,
                   i32 q_len, i32 q_heads, i32 kv_heads, i32 pages_row, i32 chunk, i32 rows,
-                  i32 columns, i32 parts_most, i32 parts_all, i32 spread, i64 partial_rows,
-                  float scale_log2)
+                  i32 columns, i32 parts_most, i32 parts_all, i32 spread, i32 room,
+                  i64 partial_rows, float scale_log2)
 {
     extern __shared__ Smem shared[];
     Smem &smem = shared[0];
     GK_TRAP_IF(ptx::shared_address(&smem) % alignof(Smem) != 0);
     const Shape shape{q_len, q_heads, kv_heads, q_heads / kv_heads, 0,         0,
                       chunk, rows,    0,        partial_rows,       scale_log2};
-    const Parts parts{columns, parts_most, parts_all, spread, lengths};
+    const Parts parts{columns, parts_most, parts_all, spread, room, lengths};
 
     set_up_barriers(smem);
     if (warp_index() == Config::kWarps) {

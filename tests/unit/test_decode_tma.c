@@ -95,6 +95,22 @@ static const struct one {
      "STAY=yes,KEYS=16,WARPS=4,STAGES=2,BLOCKS=1,SPLITS=1,SPREAD=16"},
     {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":5,\"kv_len\":2150,\"page_size\":16,\"q_heads\":5}",
      "STAY=no,KEYS=16,WARPS=4,STAGES=3,BLOCKS=1,SPLITS=2,SPREAD=16"},
+    /* rounds that come before the length is known: past the end of a request, of a part, of all,
+     * of a request without keys, and a block that goes on to further parts behind them */
+    {"{\"batch\":1,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":450,\"q_heads\":8}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=3,SPLITS=2,ORDER=rows,EARLY=yes"},
+    {"{\"batch\":11,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":150,\"kv_lens\":{\"each\":[150,150,0,"
+     "150,149,150,1,150,150,150,150]},\"lse\":true,\"q_heads\":4}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=4,SPLITS=1,EARLY=yes"},
+    {"{\"batch\":5,\"head_dim\":64,\"kv_heads\":2,\"kv_layout\":\"HND\",\"kv_len\":270,\"kv_lens\":"
+     "{\"each\":[270,270,256,270,120]},\"lse\":true,\"q_heads\":4}",
+     "STAY=no,KEYS=16,WARPS=2,STAGES=3,SPLITS=3,SLICES=2,EARLY=yes"},
+    {"{\"batch\":13,\"head_dim\":64,\"kv_heads\":2,\"kv_len\":140,\"kv_lens\":{\"each\":[0,140,140,"
+     "140,3,140,140,140,140,140,140,140,140]},\"q_heads\":2}",
+     "STAY=yes,KEYS=16,WARPS=2,STAGES=3,BLOCKS=1,SPLITS=1,EARLY=yes"},
+    {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":5,\"kv_len\":2150,\"kv_lens\":{\"each\":[2049]},"
+     "\"q_heads\":5}",
+     "STAY=no,KEYS=16,WARPS=4,STAGES=3,BLOCKS=1,SPLITS=2,SPREAD=16,EARLY=yes"},
     /* a scale of 0, and one that makes one key all */
     {"{\"batch\":1,\"head_dim\":64,\"kv_heads\":1,\"kv_len\":41,\"q_heads\":2,\"softmax_scale\":"
      "0.0}",
