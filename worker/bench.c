@@ -65,6 +65,16 @@ static void say_started(struct worker *worker, struct lease *lease)
     }
 }
 
+void bench_discard(struct bench *bench)
+{
+    bench->lease = NULL;
+    bench->ready = false;
+    if (bench->process) {
+        bench->leaving = true;
+        gk_process_kill(bench->process);
+    }
+}
+
 /* From here on the time is the unit's. */
 static void begin_unit(struct bench *bench)
 {
@@ -97,8 +107,7 @@ static void executor_frame(void *context, const struct gk_json *json)
         return;
     }
     if (!lease) {
-        gk_process_abandon(bench->process);
-        bench->process = NULL;
+        bench_discard(bench); /* an answer that nobody asked for */
         return;
     }
     gk_process_deadline(bench->process, 0);
@@ -106,8 +115,7 @@ static void executor_frame(void *context, const struct gk_json *json)
     if (gk_json_get_bool(json, "lost", false)) {
         /* It cost an executor, as if the process had died of it. */
         (void)kills_add(bench->worker, lease->units[unit].config_id);
-        gk_process_abandon(bench->process);
-        bench->process = NULL;
+        bench_discard(bench);
     }
     if (!lease->is_final) {
         bench_advance(bench); /* the device works on while the result is spooled and sent */
@@ -146,6 +154,19 @@ static void fence(struct bench *bench, const char *cause)
     session_credit(worker);
 }
 
+/* One that was given up has ended, or does not. */
+static void executor_left(struct bench *bench, bool stuck)
+{
+    bench->leaving = false;
+    if (stuck) {
+        fence(bench, STUCK);
+    } else if (bench->testing) {
+        bench_test(bench);
+    } else {
+        bench_advance(bench);
+    }
+}
+
 static void executor_ended(void *context, bool late, int64_t exit_status, int signal_number)
 {
     struct bench *bench = context;
@@ -156,13 +177,17 @@ static void executor_ended(void *context, bool late, int64_t exit_status, int si
     bool was_ready = bench->ready;
     char about[96];
     bool for_memory = worker_memory_kill(worker, exit_status, signal_number, about);
+    bool stuck = exit_status == GK_PROCESS_STUCK;
     bench->process = NULL;
     bench->ready = false;
+    if (bench->leaving) {
+        executor_left(bench, stuck);
+        return;
+    }
     if (!was_ready && ++bench->quick_deaths >= QUICK_DEATHS_MAX) {
         fence(bench, "its executor could not open the device five times in a row");
         return;
     }
-    bool stuck = exit_status == GK_PROCESS_STUCK;
     if (stuck && (!lease || !was_ready)) {
         fence(bench, STUCK);
         return;
@@ -309,7 +334,7 @@ void bench_advance(struct bench *bench)
 {
     struct worker *worker = bench->worker;
     struct gk_err err = {0};
-    if (bench->lease || worker->ending || bench->fenced) {
+    if (bench->lease || bench->leaving || worker->ending || bench->fenced) {
         return;
     }
     struct lease *lease = next_lease(bench);
@@ -346,6 +371,9 @@ void bench_test(struct bench *bench)
         return; /* what runs there is a better test, and no lease will follow it */
     }
     bench->testing = true;
+    if (bench->leaving) {
+        return; /* its end goes on with the test */
+    }
     if (bench->ready) { /* it has the device already */
         bench->testing = bench->fenced = false;
         session_device(bench->worker, bench->index, "ok", "self-test: its executor has the device");

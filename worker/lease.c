@@ -83,9 +83,7 @@ void lease_drop(struct worker *worker, struct lease *lease)
     }
     struct bench *bench = &worker->benches[lease->device];
     if (bench->lease == lease) {
-        bench->lease = NULL;
-        gk_process_abandon(bench->process); /* a fresh one takes its place */
-        bench->process = NULL;
+        bench_discard(bench); /* a fresh one takes its place */
     }
     bool was_final = lease->is_final;
     lease_free(worker, lease);

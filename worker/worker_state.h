@@ -142,6 +142,7 @@ struct bench {
     uint32_t unit;
     int64_t credit_sent;
     bool ready;            /* the executor has its device */
+    bool leaving;          /* it was given up and has not ended: until then it holds the device */
     uint32_t quick_deaths; /* starts in a row that never got so far */
     bool fenced;           /* no lease: its executor cannot open it, or the daemon says so */
     bool testing;          /* whether its executor can open it again */
@@ -260,6 +261,9 @@ void pool_seat_again(uv_timer_t *timer);
 void pool_stop(struct worker *worker);
 
 /* bench.c */
+/* Gives the executor up with whatever it runs. The next one starts when it has ended: a process on
+ * its way out has its memory of the GPU still, and perhaps a kernel that runs. */
+void bench_discard(struct bench *bench);
 /* Starts the executor of a fenced device: that it opens it lifts the fence. */
 void bench_test(struct bench *bench);
 /* An operator lifted the fence: the device is tried again, and fenced again if it does not open. */

@@ -195,6 +195,12 @@ static void answer_hello(struct fake_daemon *daemon, const struct gk_message *me
                 gk_json_set(body, "drop", gk_json_new_array()) &&
                 gk_json_set(body, "keep", gk_json_new_array()));
     assert_true(!daemon->store_id || gk_json_set_string(body, "store_id", daemon->store_id));
+    if (daemon->fence) {
+        struct gk_json *list = gk_json_new_array(), *item = gk_json_new_object();
+        assert_true(gk_json_set_int(item, "device", 0) &&
+                    gk_json_set_string(item, "origin", daemon->fence) && gk_json_push(list, item) &&
+                    gk_json_set(body, "fenced", list));
+    }
     fake_daemon_send(daemon, GK_MSG_WELCOME, 0, body);
 }
 

@@ -26,6 +26,7 @@ struct fake_daemon {
     bool mute;            /* do not answer PING, acknowledge nothing by itself */
     uint64_t epoch;       /* of what is sent from now on; 0: 7 */
     const char *store_id; /* of the store that it says to have; NULL: it does not say */
+    const char *fence;    /* whose fence of device 0 a WELCOME tells of; NULL: there is none */
     struct gk_json *held; /* of the last HELLO */
 };
 

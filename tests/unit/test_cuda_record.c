@@ -92,6 +92,36 @@ static void a_stream_of_launches(void **state)
     cuda_rig_close(&rig);
 }
 
+/* The driver tells what a kernel did at any later call: here at the next launch, and at the next
+ * memset. It is the kernel's doing all the same. */
+static void a_stream_hears_early(void **state)
+{
+    (void)state;
+    for (int fills = 0; fills < 2; fills++) {
+        struct cuda_rig rig;
+        struct gk_device_report report = {0};
+        uint64_t address = 0;
+        const unsigned char value = 1;
+        cuda_rig_open(&rig);
+        assert_ok(rig.ops->alloc(rig.device, "a", 4, 0, &address, &rig.err), rig.err);
+        struct gk_device_launch launch = cuda_rig_launch(address, 1);
+        struct gk_device_kernel *good = cuda_rig_find(&rig, "add1"),
+                                *bad = cuda_rig_find(&rig, "oob");
+        assert_ok(rig.ops->stream_begin(rig.device, &rig.err), rig.err);
+        assert_ok(rig.ops->launch(rig.device, bad, &launch, &report, &rig.err), rig.err);
+        assert_status(fills ? rig.ops->fill(rig.device, address, 4, &value, 1, &rig.err)
+                            : rig.ops->launch(rig.device, good, &launch, &report, &rig.err),
+                      GK_IO, rig.err);
+        assert_status(rig.ops->launch(rig.device, good, &launch, &report, &rig.err), GK_IO,
+                      rig.err);
+        assert_status(rig.ops->stream_end(rig.device, &report, &rig.err), GK_TRIAL, rig.err);
+        assert_int_equal(report.failure, GK_FAILURE_OUT_OF_BOUNDS);
+        assert_contains(report.text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+        assert_int_not_equal(rig.ops->health(rig.device, NULL), GK_OK);
+        cuda_rig_close(&rig);
+    }
+}
+
 static void a_recording_allows_nothing_else(void **state)
 {
     struct cuda_rig rig;
@@ -268,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recording_runs_when_it_is_replayed),
         cmocka_unit_test(a_stream_of_launches),
+        cmocka_unit_test(a_stream_hears_early),
         cmocka_unit_test(a_recording_allows_nothing_else),
         cmocka_unit_test(a_failed_launch_ends_the_recording),
         cmocka_unit_test(a_replay_fails_as_a_launch_does),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -165,6 +166,7 @@ static int run_worker(int argc, char **argv)
                                               .log = quiet,
                                               .ready = nothing};
     immortal = true;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none */
     enum gk_status status = gk_hash_setup(&err);
     status = status == GK_OK ? gk_worker_run(&options, &err) : status;
     return status == GK_OK ? 0 : status == GK_INTERNAL ? 9 : 1;
@@ -173,7 +175,7 @@ static int run_worker(int argc, char **argv)
 /* This program as the worker, which has a lease that never ends. `self` gets the program's path and
  * must outlive the daemon. */
 static void lease_the_endless(struct fake_daemon *daemon, char (*self)[256],
-                              const char *const *args)
+                              const char *const *args, int64_t run_s)
 {
     struct gk_message message = {0};
     ssize_t size = readlink("/proc/self/exe", *self, sizeof *self - 1);
@@ -185,7 +187,7 @@ static void lease_the_endless(struct fake_daemon *daemon, char (*self)[256],
     fake_daemon_expect(daemon, GK_MSG_HELLO, &message);
     gk_message_fini(&message);
     fake_daemon_lease(daemon, 1, "add{\"n\":1000}", "add_some{\"BLOCK\":32,\"BUG\":\"endless\"}",
-                      1);
+                      run_s);
 }
 
 /* The config has its record, the device is fenced, and the worker, which has no other one, ends:
@@ -197,7 +199,7 @@ static void its_device_is_fenced(void **state)
     struct gk_message message = {0};
     char self[256];
     (void)state;
-    lease_the_endless(&daemon, &self, args);
+    lease_the_endless(&daemon, &self, args, 1);
     fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
     const struct gk_json *record = gk_json_get(message.body, "record");
     assert_string_equal(gk_json_get_string(record, "failure", "?"), "timeout");
@@ -212,6 +214,52 @@ static void its_device_is_fenced(void **state)
     fake_daemon_close(&daemon);
 }
 
+/* The next STARTED of the lease and phase. */
+static void expect_started(struct fake_daemon *daemon, uint64_t token, const char *phase)
+{
+    for (bool found = false; !found;) {
+        struct gk_message message = {0};
+        fake_daemon_expect(daemon, GK_MSG_STARTED, &message);
+        found = message.token == token &&
+                strcmp(gk_json_get_string(message.body, "phase", ""), phase) == 0;
+        gk_message_fini(&message);
+    }
+}
+
+/* A trial that is cancelled while it runs: until its executor has ended, which may take a driver a
+ * while, there is no second one beside it. */
+static void one_executor_at_a_time(void **state)
+{
+    static const char *const args[] = {NULL};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    pid_t first = 0;
+    char self[256];
+    (void)state;
+    lease_the_endless(&daemon, &self, args, 600);
+    expect_started(&daemon, 1, "run");
+    assert_int_equal(fake_daemon_children(&daemon, "--child=executor", &first), 1);
+    struct gk_json *body = gk_json_new_object(), *tokens = gk_json_new_array();
+    assert_true(gk_json_push(tokens, gk_json_new_int(1)) && gk_json_set(body, "tokens", tokens));
+    fake_daemon_send(&daemon, GK_MSG_CANCEL, 0, body);
+    for (int64_t token = 2; token <= 3; token++) { /* the first is handled when the second begins */
+        fake_daemon_lease(&daemon, token, "add{\"n\":1000}",
+                          "add_some{\"BLOCK\":32,\"BUG\":\"none\"}", 30);
+        expect_started(&daemon, (uint64_t)token, "compile");
+    }
+    assert_int_equal(fake_daemon_children(&daemon, "--child=executor", &first), 1);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    for (uint64_t token = 2; token <= 3; token++) {
+        fake_daemon_expect(&daemon, GK_MSG_RESULT, &message);
+        assert_int_equal(message.token, token);
+        const struct gk_json *record = gk_json_get(message.body, "record");
+        assert_string_equal(gk_json_get_string(record, "failure", "?"), "none");
+        gk_message_fini(&message);
+        fake_daemon_ack(&daemon, (int64_t)token, 0, false);
+    }
+    fake_daemon_close(&daemon);
+}
+
 /* A worker with another device fences the one, and serves the other as if nothing had been. */
 static void its_other_device_goes_on(void **state)
 {
@@ -220,7 +268,7 @@ static void its_other_device_goes_on(void **state)
     struct gk_message message = {0};
     char self[256];
     (void)state;
-    lease_the_endless(&daemon, &self, args);
+    lease_the_endless(&daemon, &self, args, 1);
     daemon.device = 1;
     bool fenced = false;
     int64_t told = 0;
@@ -254,6 +302,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_dies_is_reaped),
         cmocka_unit_test(nobody_waits_for_who_cannot_be_killed),
         cmocka_unit_test(nor_when_it_is_abandoned),
+        cmocka_unit_test(one_executor_at_a_time),
         cmocka_unit_test(its_device_is_fenced),
         cmocka_unit_test(its_other_device_goes_on),
     };

@@ -459,6 +459,31 @@ static void forget_session(struct fake_daemon *daemon)
     fake_daemon_send(daemon, GK_MSG_ERROR, 0, body);
 }
 
+/* A fence of the daemon's is lifted by opening the device, which an executor that is gone with its
+ * device does not have any more; one that is there has it. */
+static void a_lost_device_is_opened_to_lift_a_fence(void **state)
+{
+    static const char *const causes[] = {"opened the device", "has the device"};
+    struct fake_daemon daemon;
+    struct gk_message message = {0};
+    (void)state;
+    open_mock(&daemon);
+    daemon.fence = "daemon";
+    (void)trial(&daemon, 1, CONFIG("32", "beyond"), 30, "trap");
+    for (size_t i = 0; i < GK_ARRAY_COUNT(causes); i++) {
+        forget_session(&daemon);
+        fake_daemon_expect(&daemon, GK_MSG_DEVICE_EVENT, &message);
+        assert_string_equal(gk_json_get_string(message.body, "state", "?"), "ok");
+        const char *cause = gk_json_get_string(message.body, "cause", "?");
+        if (!strstr(cause, causes[i])) {
+            fail_msg("'%s' instead of '%s'", cause, causes[i]);
+        }
+        gk_message_fini(&message);
+    }
+    (void)trial(&daemon, 2, CONFIG("32", "none"), 30, "none");
+    fake_daemon_close(&daemon);
+}
+
 /* Two daemons over two copies of one store, as after a failover that went wrong: whoever has seen
  * the newer one runs nothing for the older. Another store's epochs are another matter. */
 static void an_older_copy_gets_nothing_done(void **state)
@@ -551,6 +576,7 @@ int main(void)
         cmocka_unit_test(spooled_result),
         cmocka_unit_test(reconnects),
         cmocka_unit_test(a_new_connection_is_a_new_session),
+        cmocka_unit_test(a_lost_device_is_opened_to_lift_a_fence),
         cmocka_unit_test(an_older_copy_gets_nothing_done),
         cmocka_unit_test(emulated),
         cmocka_unit_test(killed_compilers),

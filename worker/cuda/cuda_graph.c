@@ -155,6 +155,7 @@ enum gk_status cuda_stream_begin(struct gk_device *base, struct gk_err *err)
         return cuda_result(device, result, "cuEventRecord", err, "a stream of launches");
     }
     device->record = CUDA_RECORD_STREAM;
+    device->stream_result = CUDA_SUCCESS;
     device->after_kernel = false;
     return GK_OK;
 }
@@ -167,6 +168,9 @@ enum gk_status cuda_stream_end(struct gk_device *base, struct gk_device_report *
         return gk_fail(err, GK_USAGE, "stream: none is open");
     }
     device->record = CUDA_RECORD_NONE;
+    if (device->stream_result != CUDA_SUCCESS) { /* a launch heard how one ahead of it had ended */
+        return cuda_report(device, device->stream_result, "a stream of launches", report_out, err);
+    }
     enum gk_status status = cuda_ready(device, "stream", err);
     return status == GK_OK
                ? cuda_report(device, cuda_wait_end(device), "a stream of launches", report_out, err)

@@ -48,6 +48,9 @@ struct cuda_device {
         CUDA_RECORD_STREAM
     } record;
     bool after_kernel; /* the piece recorded last is a kernel: the next may overlap it */
+    /* Without a graph a kernel's error may be told by any later call: what was told first, for the
+     * stream's end. CUDA_SUCCESS: nothing was. */
+    CUresult stream_result;
     struct gk_err record_err;
     bool has_l2_share; /* part of the L2 was set aside for windows that persist */
 };

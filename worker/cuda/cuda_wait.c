@@ -93,6 +93,9 @@ enum gk_status cuda_result(struct cuda_device *device, CUresult result, const ch
     enum gk_status status =
         gk_cuda_fail(device->driver, status_of(result), result, function, &own, "%s", what);
     if (cuda_is_sticky(result)) {
+        if (device->record == CUDA_RECORD_STREAM && !device->lost) {
+            device->stream_result = result;
+        }
         cuda_lose(device, "%s", own.text);
     }
     if (err) {
