@@ -437,10 +437,17 @@ static const char *find_bwrap(void)
     return NULL;
 }
 
+/* A variable that is set to nothing names no file: the loader would take that for this program. */
+static const char *place(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && *value ? value : NULL;
+}
+
 static struct gk_compiler_places compiler_places(void)
 {
-    return (struct gk_compiler_places){getenv("GKTUNE_NVRTC"), getenv("CUDA_HOME"),
-                                       getenv("VIRTUAL_ENV"), getenv("HOME")};
+    return (struct gk_compiler_places){place("GKTUNE_NVRTC"), place("CUDA_HOME"),
+                                       place("VIRTUAL_ENV"), place("HOME")};
 }
 
 /* The scheduler's job that this process is part of, for `gktune workers`. */
@@ -544,13 +551,15 @@ static enum gk_status run(struct arguments *arguments, struct gk_err *err)
     return status;
 }
 
-/* NULL when out of memory: then the usual places are tried. */
+/* What was named stands alone: another library than the one that was asked for would be timed. NULL
+ * when out of memory: then the usual places are tried. */
 static char *vendor_places(void)
 {
-    const char *file = getenv("GKTUNE_CUBLASLT"), *toolkit = getenv("CUDA_HOME");
-    const char *python = getenv("VIRTUAL_ENV"), *home = getenv("HOME");
-    return gk_asprintf("%s:%s:%s:%s%s", file ? file : "", toolkit ? toolkit : "",
-                       python ? python : "", home ? home : "", home ? "/.local" : "");
+    const char *given = place("GKTUNE_CUBLASLT"), *toolkit = place("CUDA_HOME");
+    const char *python = place("VIRTUAL_ENV"), *home = place("HOME");
+    return given ? gk_strdup(given)
+                 : gk_asprintf(":%s:%s:%s%s", toolkit ? toolkit : "", python ? python : "",
+                               home ? home : "", home ? "/.local" : "");
 }
 
 static int run_child(const struct arguments *arguments)
@@ -647,7 +656,7 @@ int main(int argc, char **argv)
         (void)fputs(help, stdout);
         return 0;
     }
-    const struct gk_device_places places = {getenv("GKTUNE_CUDA"), getenv("GKTUNE_NVML"),
+    const struct gk_device_places places = {place("GKTUNE_CUDA"), place("GKTUNE_NVML"),
                                             getenv("CUDA_VISIBLE_DEVICES")};
     gk_device_set_places(&places);
     if (status == GK_OK && arguments.list_devices) {

@@ -16,6 +16,8 @@
 
 #define CACHE_BYTES_MAX (UINT64_C(4) << 30)
 #define AGAIN_MS        2000
+#define HELD_MS         5000 /* of a GPU or spool: as long as the next command waits for a store */
+#define HELD_AGAIN_MS   50
 #define BEAT_MS         500 /* how often silence is looked at; PINGs go out at the heartbeat */
 
 void worker_log(struct worker *worker, enum gk_worker_event event, const char *format, ...)
@@ -170,6 +172,20 @@ static void ask_nvml(struct bench *bench)
     }
 }
 
+/* A command that was killed leaves a worker that ends when its executors have, and holds GPU and
+ * spool until then. The next command's worker waits for it; whoever starts one by hand is told at
+ * once. */
+static bool held_yet(struct worker *worker, enum gk_status status)
+{
+    uv_update_time(&worker->loop);
+    if (status != GK_BUSY || !worker->options->is_private ||
+        uv_now(&worker->loop) - worker->begun_ms >= HELD_MS) {
+        return false;
+    }
+    uv_sleep(HELD_AGAIN_MS);
+    return true;
+}
+
 static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
 {
     for (uint32_t i = 0; i < worker->options->device_count; i++) {
@@ -179,7 +195,9 @@ static enum gk_status open_benches(struct worker *worker, struct gk_err *err)
          * with nothing that a candidate does. */
         enum gk_status status = gk_gpu_describe(name, &bench->props, err);
         if (status == GK_OK && bench->props.uuid[0]) {
-            status = gk_gpu_lock_take(bench->props.uuid, &bench->lock, err);
+            do {
+                status = gk_gpu_lock_take(bench->props.uuid, &bench->lock, err);
+            } while (held_yet(worker, status));
         }
         if (status != GK_OK) {
             return status;
@@ -236,7 +254,9 @@ static enum gk_status start(struct worker *worker, struct gk_err *err)
         status = open_benches(worker, err);
     }
     if (status == GK_OK) {
-        status = gk_spool_open(options->spool, &worker->spool, err);
+        do {
+            status = gk_spool_open(options->spool, &worker->spool, err);
+        } while (held_yet(worker, status));
     }
     if (status == GK_OK) {
         status = find_compiler(worker, err);

@@ -22,8 +22,8 @@ struct gk_vendor;
  * needs more is offered. The device must outlive the vendor.
  *
  * places: where the library may be. NULL: the loader's path and the usual folders. Otherwise files
- * and folders, separated by ':', tried before those in this order; a file that is named is the only
- * one tried if it stands alone. A folder may be the one that holds the library, a toolkit
+ * and folders, separated by ':', tried before those in this order; one that stands alone (no ':')
+ * is all that is tried. A folder may be the one that holds the library, a toolkit
  * ($CUDA_HOME: lib64 or lib below it), a virtual environment ($VIRTUAL_ENV) or ~/.local (wheels
  * below lib/python3), or a folder of Python packages (nvidia below it). Empty parts are skipped.
  *

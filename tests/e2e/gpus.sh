@@ -103,6 +103,30 @@ kill -9 "$first"
 wait "$first" 2>/dev/null
 free() { "$BIN/gktune-worker" --list-devices | grep -q '"holder":0'; }
 eventually 20 free || bad "a worker that was killed holds its GPU"
+# The worker of a command that was killed is still ending: the next command's waits for it. Whoever holds the GPU here lets it
+# go when he is asked who he is, which the second worker does when it finds it held.
+python3 - "$BIN/gktune-worker" "$TMP" "$uuid" <<'PY' || bad "a worker does not wait for one that is ending: $(cat "$TMP/waits")"
+import json, socket, subprocess, sys
+program, folder, uuid = sys.argv[1:]
+holder = socket.socket(socket.AF_UNIX)
+holder.bind("\0gktune-gpu-" + uuid)
+holder.listen(8)
+holder.settimeout(30)
+with open(folder + "/waits", "w") as said:
+    worker = subprocess.Popen([program, "--private", "--connect", "ipc://%s/none" % folder, "--spool", folder + "/d", "--device", "cuda:0"],
+                              stdin=subprocess.PIPE, stderr=said)
+    holder.accept()[0].close()
+    holder.close()
+    try:
+        while worker.poll() is None:
+            device = json.loads(subprocess.run([program, "--list-devices"], stdout=subprocess.PIPE).stdout)["devices"][0]
+            if device["holder"] == worker.pid:
+                sys.exit(0)
+        sys.exit(1)
+    finally:
+        worker.kill()
+        worker.wait()
+PY
 
 # NVRTC: a folder of a Python package, or the folder of all of them; every place is listed.
 nvrtc=$("$BIN/gktune" doctor 2>/dev/null | sed -n 's/^ok *nvrtc *[0-9.]*, //p')
@@ -113,6 +137,12 @@ if [ -n "$nvrtc" ]; then
     GKTUNE_NVRTC=$folder "$BIN/gktune" doctor 2>/dev/null | grep -q '^ok *nvrtc' || bad "NVRTC in $folder"
   done
 fi
+# Variables that are set to nothing are not set.
+GKTUNE_NVRTC='' GKTUNE_NVML='' CUDA_HOME="${CUDA_HOME:-}" "$BIN/gktune-worker" --list-devices | python3 -c '
+import json, sys
+what = json.load(sys.stdin)
+sys.exit("version" not in what["nvrtc"] and "lacks functions" in what["nvrtc"]["why"])' || bad "an empty GKTUNE_NVRTC is taken for a library"
+GKTUNE_CUDA='' "$BIN/gktune-worker" --list-devices 2>/dev/null | grep -q 'has no cu' && bad "an empty GKTUNE_CUDA is taken for a library"
 mkdir "$TMP/empty"
 GKTUNE_NVRTC=$TMP/empty "$BIN/gktune" doctor 2>/dev/null | grep '^missing *nvrtc' | grep -q "$TMP/empty/nvidia/cuda_nvrtc/lib" ||
   bad "the places that were tried are not listed"

@@ -370,6 +370,13 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     return CUDA_SUCCESS;
 }
 
+CUresult cuCtxResetPersistingL2Cache(void)
+{
+    ENTER();
+    fake_cuda.l2_resets++;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
     ENTER();

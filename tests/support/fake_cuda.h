@@ -46,6 +46,7 @@ struct fake_cuda {
     int function_attributes[16]; /* set last, by CUfunction_attribute */
     int maps_encoded;
     uint64_t l2_share;
+    uint32_t l2_resets;
 };
 
 /* Both are found by dlsym in the library that the device opens. Reset as before the first test. */

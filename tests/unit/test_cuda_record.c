@@ -92,6 +92,70 @@ static void a_stream_of_launches(void **state)
     cuda_rig_close(&rig);
 }
 
+/* What a window keeps in L2 is given back before whoever is timed next, whose code knows of no
+ * window; where there never was one, nothing is asked. */
+static void nothing_is_kept_for_the_next(void **state)
+{
+    struct cuda_rig rig;
+    struct gk_device_report report = {0};
+    struct gk_device_graph *plain = NULL;
+    uint64_t address = 0;
+    (void)state;
+    cuda_rig_open(&rig);
+    assert_ok(rig.ops->alloc(rig.device, "a", 4096, 0, &address, &rig.err), rig.err);
+    struct gk_device_kernel *kernel = cuda_rig_find(&rig, "add1");
+    struct gk_device_launch launch = cuda_rig_launch(address, 4);
+    assert_ok(rig.ops->record_begin(rig.device, &rig.err), rig.err);
+    assert_ok(rig.ops->launch(rig.device, kernel, &launch, &report, &rig.err), rig.err);
+    assert_ok(rig.ops->record_end(rig.device, &plain, &rig.err), rig.err);
+    assert_ok(rig.ops->replay(rig.device, plain, &report, &rig.err), rig.err);
+    assert_int_equal(rig.fake->l2_resets, 0);
+    launch.l2_window.address = address;
+    launch.l2_window.bytes = 4096;
+    launch.l2_window.hit_ratio = 1;
+    launch.l2_window.policy = GK_DEVICE_L2_PERSISTING;
+    assert_ok(rig.ops->launch(rig.device, kernel, &launch, &report, &rig.err), rig.err);
+    assert_ok(rig.ops->replay(rig.device, plain, &report, &rig.err), rig.err);
+    assert_int_equal(rig.fake->l2_resets, 1);
+    assert_true(report.ns > 999 && report.ns < 1001);
+    assert_ok(rig.ops->stream_begin(rig.device, &rig.err), rig.err);
+    assert_int_equal(rig.fake->l2_resets, 2);
+    assert_ok(rig.ops->stream_end(rig.device, &report, &rig.err), rig.err);
+    rig.ops->graph_free(rig.device, plain);
+    cuda_rig_close(&rig);
+}
+
+/* A kernel whose attributes no recording takes says what it cannot have; the machine is in order.
+ */
+static void what_cannot_be_recorded_is_unsupported(void **state)
+{
+    static const CUresult results[] = {
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+        CUDA_ERROR_STREAM_CAPTURE_UNJOINED, CUDA_ERROR_NOT_PERMITTED};
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(results); i++) {
+        for (int at = 0; at < 2; at++) { /* told by the launch, and by the recording's end */
+            struct cuda_rig rig;
+            struct gk_device_report report = {0};
+            struct gk_device_graph *graph = NULL;
+            cuda_rig_open(&rig);
+            struct gk_device_launch launch = cuda_rig_launch(0, 0);
+            struct gk_device_kernel *kernel = cuda_rig_find(&rig, "add1");
+            assert_ok(rig.ops->record_begin(rig.device, &rig.err), rig.err);
+            rig.fake->fail_in = 1 + at;
+            rig.fake->fail_with = (int)results[i];
+            assert_int_equal(rig.ops->launch(rig.device, kernel, &launch, &report, &rig.err),
+                             at ? GK_OK : GK_UNSUPPORTED);
+            assert_status(rig.ops->record_end(rig.device, &graph, &rig.err), GK_UNSUPPORTED,
+                          rig.err);
+            if (at == 0) { /* the double's stream does not leave a capture whose end failed */
+                assert_ok(rig.ops->health(rig.device, &rig.err), rig.err);
+            }
+            cuda_rig_close(&rig);
+        }
+    }
+}
+
 /* The driver tells what a kernel did at any later call: here at the next launch, and at the next
  * memset. It is the kernel's doing all the same. */
 static void a_stream_hears_early(void **state)
@@ -299,6 +363,8 @@ int main(void)
         cmocka_unit_test(a_recording_runs_when_it_is_replayed),
         cmocka_unit_test(a_stream_of_launches),
         cmocka_unit_test(a_stream_hears_early),
+        cmocka_unit_test(nothing_is_kept_for_the_next),
+        cmocka_unit_test(what_cannot_be_recorded_is_unsupported),
         cmocka_unit_test(a_recording_allows_nothing_else),
         cmocka_unit_test(a_failed_launch_ends_the_recording),
         cmocka_unit_test(a_replay_fails_as_a_launch_does),

@@ -365,8 +365,8 @@ static void the_default_layout_is_the_fast_one(void **state)
     assert_int_equal((uintptr_t)fake->bias_asked, 16); /* stands for an address of that alignment */
     /* static: the padding that memory comparison sees is zero */
     static const struct fake_layout want_a = {CUDA_R_16BF, 32, 64, 32, 1, 0},
-                             want_b = {CUDA_R_16BF, 32, 16, 32, 1, 0},
-                             want_d = {CUDA_R_16BF, 64, 16, 64, 1, 0};
+                                    want_b = {CUDA_R_16BF, 32, 16, 32, 1, 0},
+                                    want_d = {CUDA_R_16BF, 64, 16, 64, 1, 0};
     assert_memory_equal(&fake->a, &want_a, sizeof want_a);
     assert_memory_equal(&fake->b, &want_b, sizeof want_b);
     assert_memory_equal(&fake->c, &want_d, sizeof want_d);
@@ -804,7 +804,11 @@ static void the_library_is_found_where_it_may_be(void **state)
         (void)snprintf(places, sizeof places, ":/nowhere:%s:", folder);
         find_in(places, fake_path);
     }
-    /* one file that stands alone is not replaced by another library of the machine */
+    /* a place that stands alone is not replaced by another library of the machine */
+    (void)snprintf(places, sizeof places, "%s/empty", root);
+    assert_int_equal(mkdir(places, 0700), 0);
+    assert_status(gk_cublaslt_open(places, &library, &err), GK_UNSUPPORTED, err);
+    assert_contains(err.text, "/empty. Name the library");
     assert_status(gk_cublaslt_open("/nowhere/libcublasLt.so", &library, &err), GK_UNSUPPORTED, err);
     assert_contains(err.text, "looked for /nowhere/libcublasLt.so. Name the library");
     (void)snprintf(places, sizeof places, "%s/text.so", root);

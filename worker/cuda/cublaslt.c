@@ -77,12 +77,10 @@ static void try_place(struct search *search, const char *place, size_t size)
     }
 }
 
-/* A file that stands alone is all that is tried: who names it wants that one or none. */
-static bool is_one_file(const char *places)
+/* A place that stands alone is all that is tried: who names it wants what is there or none. */
+static bool stands_alone(const char *places)
 {
-    struct stat info;
-    return places && places[0] && !strchr(places, ':') &&
-           (stat(places, &info) != 0 || !S_ISDIR(info.st_mode));
+    return places && places[0] && !strchr(places, ':');
 }
 
 static void search_everywhere(struct search *search, const char *places)
@@ -95,7 +93,7 @@ static void search_everywhere(struct search *search, const char *places)
         try_place(search, at, size);
         at += size + (at[size] == ':');
     }
-    if (is_one_file(places)) {
+    if (stands_alone(places)) {
         return;
     }
     for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {

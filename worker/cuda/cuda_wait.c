@@ -73,6 +73,10 @@ static enum gk_status status_of(CUresult result)
     case CUDA_ERROR_LAUNCH_TIMEOUT:
         return GK_TIMEOUT;
     case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED: /* this and the next: what a recording does not take */
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
         return GK_UNSUPPORTED;
     case CUDA_ERROR_INVALID_VALUE:
         return GK_INPUT;

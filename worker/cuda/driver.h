@@ -29,6 +29,7 @@
     X(context_release, cuDevicePrimaryCtxRelease)                                                  \
     X(context_set, cuCtxSetCurrent)                                                                \
     X(context_limit, cuCtxSetLimit)                                                                \
+    X(l2_reset, cuCtxResetPersistingL2Cache)                                                       \
     X(stream_create, cuStreamCreate)                                                               \
     X(stream_destroy, cuStreamDestroy)                                                             \
     X(stream_query, cuStreamQuery)                                                                 \
