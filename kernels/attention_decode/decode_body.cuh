@@ -535,7 +535,7 @@ GK_DEVICE void finish_part(Smem &smem, State &state, const Problem &problem, con
                            const Shape &shape, const Output<Config::Element, Config::kDim> &output,
                            const Partial &partial, u32 *arrivals, float value_scale)
 {
-    meet(smem.meeting, state);
+    meet(smem.meeting, state, shape.rows - work.first_row);
     const i32 part = Config::kPrefix ? work.part : shape.prefix_parts + work.part;
     store_rows(smem.meeting, problem, output, partial, part, work.whole, work.first_row, shape.rows,
                work.kv_head, value_scale);

@@ -27,44 +27,6 @@
 namespace decode
 {
 
-// What a warp leaves. Rows lie eight banks apart: four of them are stored by half a warp at once.
-struct alignas(16) Left {
-    float sums[Config::kRows][Config::kDim + 8];
-    float2 stats[Config::kRows]; // greatest score, sum of exponentials
-};
-
-// The rows that there are, below `rows`, to `left`. The warp's lanes have nothing on its way there.
-GK_DEVICE void leave_sums(Left &left, State &state, i32 rows)
-{
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 h = 0; h < kHalves; ++h) {
-            const u32 row = i * kMmaM + h * (kMmaM / 2) + lane_index() / 4;
-            const float sum = warp_reduce<SumOp, 4>(state.sum[i][h]);
-            if (static_cast<i32>(row) >= rows) {
-                continue;
-            }
-            if (lane_index() % 4 == 0) {
-                left.stats[row] = make_float2(state.most[i][h], sum);
-            }
-#pragma unroll
-            for (u32 j = 0; j < Config::kColumnTiles; j += 2) {
-                const FragmentD &a = state.sums[i][j], &b = state.sums[i][j + 1];
-                float *to = &left.sums[row][column_of(j, 0)];
-                if constexpr (Config::kNarrow) {
-                    *reinterpret_cast<float4 *>(to) =
-                        make_float4(a.v[2 * h], b.v[2 * h], a.v[2 * h + 1], b.v[2 * h + 1]);
-                } else {
-                    *reinterpret_cast<float2 *>(to) = make_float2(a.v[2 * h], a.v[2 * h + 1]);
-                    *reinterpret_cast<float2 *>(to + kMmaN) =
-                        make_float2(b.v[2 * h], b.v[2 * h + 1]);
-                }
-            }
-        }
-    }
-}
-
 // A piece of a row: four columns, and the row's stats.
 struct Piece {
     float v[kFour];

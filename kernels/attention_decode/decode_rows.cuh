@@ -352,65 +352,55 @@ GK_DEVICE void add_values(State &state, const Scores &scores, u32 tile)
 
 // ---------------------------------------------------------------------------- the end
 
-// Where the sums of the warps meet.
-struct Meeting {
-    float sums[Config::kWarps][Config::kRows][Config::kDim + 4]; // rows in other banks
-    float most[Config::kWarps][Config::kRows];
-    float sum[Config::kWarps][Config::kRows];
+// What a warp leaves. Rows lie eight banks apart: four of them are stored by half a warp at once.
+struct alignas(16) Left {
+    float sums[Config::kRows][Config::kDim + 8];
+    float2 stats[Config::kRows]; // greatest score, sum of exponentials
 };
 
-// Every warp's sums to shared memory, below the greatest score of all warps.
-GK_DEVICE void meet(Meeting &meeting, State &state)
+// The rows that there are, below `rows`, to `left`. The warp's lanes have nothing on its way there.
+GK_DEVICE void leave_sums(Left &left, State &state, i32 rows)
 {
-    const u32 warp = warp_index(), lane = lane_index();
-    Config::sync(); // no warp reads keys or queries any more, nor what lies where they meet
 #pragma unroll
     for (u32 i = 0; i < Config::kTiles; ++i) {
 #pragma unroll
         for (u32 h = 0; h < kHalves; ++h) {
-            const u32 row = i * kMmaM + h * (kMmaM / 2) + lane / 4;
-            state.sum[i][h] = warp_reduce<SumOp, 4>(state.sum[i][h]);
-            if (lane % 4 == 0) {
-                meeting.most[warp][row] = state.most[i][h];
-                meeting.sum[warp][row] = state.sum[i][h];
+            const u32 row = i * kMmaM + h * (kMmaM / 2) + lane_index() / 4;
+            const float sum = warp_reduce<SumOp, 4>(state.sum[i][h]);
+            if (static_cast<i32>(row) >= rows) {
+                continue;
+            }
+            if (lane_index() % 4 == 0) {
+                left.stats[row] = make_float2(state.most[i][h], sum);
+            }
+#pragma unroll
+            for (u32 j = 0; j < Config::kColumnTiles; j += 2) {
+                const FragmentD &a = state.sums[i][j], &b = state.sums[i][j + 1];
+                float *to = &left.sums[row][column_of(j, 0)];
+                if constexpr (Config::kNarrow) {
+                    *reinterpret_cast<float4 *>(to) =
+                        make_float4(a.v[2 * h], b.v[2 * h], a.v[2 * h + 1], b.v[2 * h + 1]);
+                } else {
+                    *reinterpret_cast<float2 *>(to) = make_float2(a.v[2 * h], a.v[2 * h + 1]);
+                    *reinterpret_cast<float2 *>(to + kMmaN) =
+                        make_float2(b.v[2 * h], b.v[2 * h + 1]);
+                }
             }
         }
     }
-    Config::sync(); // maxima of all warps are there
-#pragma unroll
-    for (u32 i = 0; i < Config::kTiles; ++i) {
-#pragma unroll
-        for (u32 h = 0; h < kHalves; ++h) {
-            const u32 row = i * kMmaM + h * (kMmaM / 2) + lane / 4;
-            float most = MaxOp::neutral();
-#pragma unroll
-            for (u32 w = 0; w < Config::kWarps; ++w) {
-                most = fmaxf(most, meeting.most[w][row]);
-            }
-            const float weight = weight_of(state.most[i][h], most);
-#pragma unroll
-            for (u32 j = 0; j < Config::kColumnTiles; ++j) {
-                meeting.sums[warp][row][column_of(j, 0)] = state.sums[i][j].v[2 * h] * weight;
-                meeting.sums[warp][row][column_of(j, 1)] = state.sums[i][j].v[2 * h + 1] * weight;
-            }
-        }
-    }
-    Config::sync(); // sums are there
 }
 
-// A row's stats over all warps.
-GK_DEVICE float2 stats_of(const Meeting &meeting, u32 row)
+// Where the sums of the warps meet.
+struct Meeting {
+    Left warps[Config::kWarps];
+};
+
+// Every warp's sums to shared memory, each below its own greatest score.
+GK_DEVICE void meet(Meeting &meeting, State &state, i32 rows)
 {
-    float most = MaxOp::neutral(), sum = 0.0f;
-#pragma unroll
-    for (u32 w = 0; w < Config::kWarps; ++w) {
-        most = fmaxf(most, meeting.most[w][row]);
-    }
-#pragma unroll
-    for (u32 w = 0; w < Config::kWarps; ++w) {
-        sum += weight_of(meeting.most[w][row], most) * meeting.sum[w][row];
-    }
-    return make_float2(most, sum);
+    Config::sync(); // no warp reads keys or queries any more, nor what lies where they meet
+    leave_sums(meeting.warps[warp_index()], state, rows);
+    Config::sync(); // sums are there
 }
 
 constexpr u32 kFour = 4; // columns that a thread stores at once
@@ -429,16 +419,22 @@ GK_DEVICE void store_rows(const Meeting &meeting, const Problem &problem,
             return; // rows rise with the index
         }
         const i64 to = find_row(problem, first + static_cast<i32>(row), kv_head).index;
-        const float2 stats = stats_of(meeting, row);
-        const float factor = value_scale * (whole ? inverse_of(stats.y) : 1.0f);
+        float2 stats = make_float2(MaxOp::neutral(), 0.0f); // of all warps
+#pragma unroll
+        for (u32 w = 0; w < Config::kWarps; ++w) {
+            stats.x = fmaxf(stats.x, meeting.warps[w].stats[row].x);
+        }
         float v[kFour] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
         for (u32 w = 0; w < Config::kWarps; ++w) {
-#pragma unroll
-            for (u32 i = 0; i < kFour; ++i) {
-                v[i] += meeting.sums[w][row][column + i];
-            }
+            const Left &warp = meeting.warps[w];
+            const float weight = weight_of(warp.stats[row].x, stats.x);
+            const float4 sums = *reinterpret_cast<const float4 *>(&warp.sums[row][column]);
+            stats.y += weight * warp.stats[row].y;
+            v[0] += weight * sums.x, v[1] += weight * sums.y;
+            v[2] += weight * sums.z, v[3] += weight * sums.w;
         }
+        const float factor = value_scale * (whole ? inverse_of(stats.y) : 1.0f);
 #pragma unroll
         for (u32 i = 0; i < kFour; ++i) {
             v[i] *= factor;

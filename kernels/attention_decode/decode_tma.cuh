@@ -379,7 +379,7 @@ GK_DEVICE void multiply_role(Smem &smem, const Config::Element *q, const Shape &
         find_seen(seen, problem, work, shape.rows);
         const i32 seen_by_all = Config::kCausal ? work.keys - shape.q_len + 1 : work.keys;
         run_rounds(smem, at, state, Queries(smem.query), work, rounds, seen, seen_by_all, scale);
-        meet(smem.meeting, state);
+        meet(smem.meeting, state, shape.rows - work.first_row);
         store_rows(smem.meeting, problem, output, partial, work.part, work.whole, work.first_row,
                    shape.rows, work.kv_head, 1.0f);
         Config::sync(); // sums are read: the next part's queries may come
