@@ -391,6 +391,22 @@ static void make_room(struct gk_scenes *scenes, uint64_t bytes, const struct gk_
     }
 }
 
+bool gk_scenes_drop_others(struct gk_scenes *scenes)
+{
+    bool any = false;
+    for (struct gk_scene **at = &scenes->first; *at;) {
+        struct gk_scene *scene = *at;
+        if (scene->id == scenes->lent) {
+            at = &scene->next;
+            continue;
+        }
+        *at = scene->next;
+        scene_destroy(scene);
+        any = true;
+    }
+    return any;
+}
+
 static struct gk_hash key_of(const struct gk_plan *plan, const struct gk_problem *problem)
 {
     struct gk_hasher hasher;
@@ -438,6 +454,7 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
                             struct gk_scene **scene_out, struct gk_err *err)
 {
     struct gk_hash key = key_of(plan, problem);
+    scenes->lent = 0;
     for (struct gk_scene **at = &scenes->first; *at; at = &(*at)->next) {
         struct gk_scene *scene = *at;
         if (gk_hash_equal(&scene->key, &key)) {
@@ -445,6 +462,7 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
             scene->next = scenes->first;
             scenes->first = scene;
             scene->op = plan->op;
+            scenes->lent = scene->id;
             *scene_out = scene;
             return GK_OK;
         }
@@ -465,6 +483,7 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
     }
     scene->next = scenes->first;
     scenes->first = scene;
+    scenes->lent = scene->id;
     *scene_out = scene;
     return GK_OK;
 }

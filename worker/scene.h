@@ -41,6 +41,9 @@ void gk_scenes_destroy(struct gk_scenes *scenes);
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
                             const struct gk_problem *problem, bool has_exact,
                             struct gk_scene **scene_out, struct gk_err *err);
+/* Drops all scenes but the one that was lent last. False: there was no other. For who finds the
+ * device's memory short before theirs is: others may use it too. */
+bool gk_scenes_drop_others(struct gk_scenes *scenes);
 /* Whether a scene with this number is still there. */
 bool gk_scene_alive(const struct gk_scenes *scenes, uint64_t id);
 uint64_t gk_scene_id(const struct gk_scene *scene);

@@ -51,6 +51,7 @@ struct gk_scenes {
     struct gk_inspector *inspector;
     struct gk_scene *first;
     uint64_t bytes_max, made;
+    uint64_t lent; /* number of the scene that was lent last; 0: the last call had none */
 };
 
 /* Slots a run was given: a list, or every one of them. */

@@ -433,6 +433,18 @@ static enum gk_status attempt(const struct gk_trial_bench *bench, const struct g
     return status;
 }
 
+/* What is kept of an earlier round, or of other problems, is no reason to fail a candidate: another
+ * process may have taken of the device's memory what was counted on. False: there was nothing. */
+static bool give_back(const struct gk_trial_bench *bench)
+{
+    if (!bench->scenes || bench->device->ops->health(bench->device, NULL) != GK_OK) {
+        return false;
+    }
+    bool any = kept_any(bench);
+    gk_kept_clear(bench);
+    return gk_scenes_drop_others(bench->scenes) || any;
+}
+
 enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_trial *trial,
                             struct gk_record *record_out, struct gk_err *err)
 {
@@ -441,10 +453,7 @@ enum gk_status gk_trial_run(const struct gk_trial_bench *bench, const struct gk_
     enum gk_status status = attempt(bench, trial, record_out, err);
     bool no_room =
         record_out->failure == GK_FAILURE_MEMORY || record_out->failure == GK_FAILURE_REFERENCE;
-    if (status == GK_OK && no_room && kept_any(bench) &&
-        bench->device->ops->health(bench->device, NULL) == GK_OK) {
-        /* What is kept of an earlier round is no reason to fail a candidate. */
-        gk_kept_clear(bench);
+    if (status == GK_OK && no_room && give_back(bench)) {
         gk_record_fini(record_out);
         gk_record_init(record_out);
         status = attempt(bench, trial, record_out, err);

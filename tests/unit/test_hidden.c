@@ -1,4 +1,6 @@
 /*
+ * Memory of scenes: what is hidden, and what gives way.
+ *
  * While a candidate runs, nothing of what it is compared with is mapped: neither references nor
  * pristine inputs, neither when it is verified nor when it is timed. On a real GPU an access faults
  * then (test_device_cuda); here a device that hides nothing notes what it was asked to hide.
@@ -162,9 +164,100 @@ static void candidates_see_nothing_of_it(void **state)
     gk_catalog_destroy(catalog);
 }
 
+/* ------------------------------------------------------------------ what gives way */
+
+static struct {
+    struct {
+        uint64_t address, bytes;
+    } blocks[2 * ROOMS_MAX];
+    uint64_t used, room; /* room 0: all that there is */
+} memory;
+
+static enum gk_status count_alloc(struct gk_device *of, const char *name, uint64_t bytes,
+                                  uint64_t align, uint64_t *address_out, struct gk_err *err)
+{
+    if (memory.room > 0 && memory.used + bytes > memory.room) {
+        return gk_fail(err, GK_LIMIT, "somebody else has it: %s", name);
+    }
+    enum gk_status status = true_ops->alloc(of, name, bytes, align, address_out, err);
+    for (uint32_t i = 0; status == GK_OK; i++) {
+        assert_true(i < GK_ARRAY_COUNT(memory.blocks));
+        if (memory.blocks[i].address == 0) {
+            memory.blocks[i].address = *address_out;
+            memory.blocks[i].bytes = bytes;
+            memory.used += bytes;
+            break;
+        }
+    }
+    return status;
+}
+
+static enum gk_status count_release(struct gk_device *of, uint64_t address, struct gk_err *err)
+{
+    for (uint32_t i = 0; i < GK_ARRAY_COUNT(memory.blocks); i++) {
+        if (memory.blocks[i].address == address) {
+            memory.used -= memory.blocks[i].bytes;
+            memory.blocks[i].address = 0;
+        }
+    }
+    return true_ops->release(of, address, err);
+}
+
+static enum gk_failure run_problem(const struct gk_catalog *catalog, const char *text)
+{
+    const struct gk_op *op = gk_catalog_op(catalog, 0);
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_record record;
+    struct gk_err err = {0};
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    (void)op_trial_config(op, &problem, &def, "BLOCK=128,BUG=none", &config);
+    op_trial_run(&rig, catalog, op, &problem, &config, 1, &record);
+    enum gk_failure failure = record.failure;
+    gk_record_fini(&record);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    return failure;
+}
+
+/* What is laid out of other problems fails nobody's trial, where another process has taken the
+ * memory that there was for both. A problem that does not fit alone is told so. */
+static void others_give_way(void **state)
+{
+    struct gk_device_ops ops = *true_ops;
+    struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/tests/data/worker", "add");
+    (void)state;
+    ops.alloc = count_alloc;
+    ops.release = count_release;
+    rig.device->ops = &ops;
+    assert_int_equal(run_problem(catalog, "add{\"n\":500}"), GK_FAILURE_NONE);
+    memory.room = memory.used + memory.used / 2;
+    assert_int_equal(run_problem(catalog, "add{\"n\":501}"), GK_FAILURE_NONE);
+    assert_int_equal(run_problem(catalog, "add{\"n\":502}"), GK_FAILURE_NONE);
+    assert_true(memory.used <= memory.room);
+    memory.room = memory.used / 4;
+    assert_int_equal(run_problem(catalog, "add{\"n\":503}"), GK_FAILURE_MEMORY);
+    gk_scenes_destroy(rig.bench.scenes);
+    rig.bench.scenes = NULL;
+    rig.device->ops = true_ops;
+    gk_catalog_destroy(catalog);
+}
+
+static int make_scenes(void **state)
+{
+    (void)state;
+    rig.bench.scenes = gk_scenes_create(rig.device, rig.bench.inspector, (uint64_t)64 << 20);
+    return rig.bench.scenes ? 0 : -1;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(candidates_see_nothing_of_it)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(candidates_see_nothing_of_it, make_scenes),
+        cmocka_unit_test_setup(others_give_way, make_scenes),
+    };
     const struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
                                               .cuda_home = getenv("CUDA_HOME"),
                                               .virtual_env = getenv("VIRTUAL_ENV"),
@@ -179,9 +272,8 @@ int main(void)
         (void)fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    rig.bench.scenes = gk_scenes_create(rig.device, rig.bench.inspector, (uint64_t)64 << 20);
     rig.bench.kept = gk_kept_create();
-    int failed = rig.bench.scenes && rig.bench.kept ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    int failed = rig.bench.kept ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
     gk_kept_destroy(&rig.bench);
     gk_inspector_destroy(rig.bench.inspector);
     op_trial_close(&rig);
