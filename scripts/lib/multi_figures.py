@@ -18,6 +18,13 @@ KILL_SECONDS = 120
 NOT = "not reported"
 
 
+def listed(gktune):
+    """All CUDA devices of this machine."""
+    worker = os.path.join(os.path.dirname(gktune), "gktune-worker")
+    done = subprocess.run([worker, "--list-devices"], stdout=subprocess.PIPE, text=True, timeout=60)
+    return json.loads(done.stdout).get("devices", []) if done.returncode == 0 else []
+
+
 class Multi:
     def __init__(self, call, base, failed, stopped):
         self.call, self.base, self.failed, self.stopped = call, os.path.join(base, "multi"), failed, stopped
@@ -29,9 +36,7 @@ class Multi:
         os.makedirs(self.base, mode=0o700, exist_ok=True)
 
     def listed(self):
-        worker = os.path.join(os.path.dirname(self.call.gktune), "gktune-worker")
-        done = subprocess.run([worker, "--list-devices"], stdout=subprocess.PIPE, text=True, timeout=60)
-        return json.loads(done.stdout).get("devices", []) if done.returncode == 0 else []
+        return listed(self.call.gktune)
 
     def shapes(self, name, rows, op="gemm", **more):
         path = os.path.join(self.base, name + ".json")
@@ -210,9 +215,9 @@ def sections(lines, of_kind, table, heading, us, number, percent):
     speed = of_kind(lines, "multi_speed")
     base = {line.get("which", "cold"): line["verified_per_s"] for line in speed if line["devices"] == 1}
     if speed:
+        warm = " Warm: a fresh store over the cold run's cache." if any(line.get("which") == "warm" for line in speed) else ""
         out += ["%d bf16 problems like 4096^3, %d trials each. Cold: the cubin cache is empty, and compilers have the cores of the host that "
-                "executors leave, %d less one a GPU. Warm: a fresh store over the cold run's cache." % (
-                    speed[-1]["problems"], speed[-1]["budget"], speed[-1]["cores"]), ""]
+                "executors leave, %d less one a GPU.%s" % (speed[-1]["problems"], speed[-1]["budget"], speed[-1]["cores"], warm), ""]
         out += table(["GPUs", "cache", "verified configs/s", "of one GPU's", "GPU busy", "compiled", "search s", "final rounds alone s",
                       "wall s", "call"], [
             [line["devices"], line.get("which", "cold"), number(line["verified_per_s"]),
