@@ -324,8 +324,12 @@ class Feed
     static constexpr i32 kPage = Config::kPage;
     static constexpr i32 kPageKeys = max_of(1, kPage); // where there are no pages, not used
     static constexpr i32 kPagesOfTile = kPage == 0 ? 1 : max_of(1, kKeys / kPageKeys);
+    // Without pages, and with whole rows to a pass, a lane goes on from row to row by additions:
+    // multiplications of 64 bits would stand before the first copies of a block.
+    static constexpr bool kWalks = kPage == 0 && kWarpSize % Tile::kRowChunks == 0;
+    static constexpr i32 kRowsOfPass = max_of(1u, kWarpSize / Tile::kRowChunks);
 
-    Cache cache_;
+    Cache cache_;      // k, v: with kWalks those of the lane's first chunk of the next tile
     const i32 *pages_; // of the request
     u64 policy_;
     i32 key_, end_;                  // first key of the next tile; keys from end_ on are not there
@@ -337,6 +341,30 @@ class Feed
     {
         const i32 key = begin + entry / kPagesOfTile * kStride + entry % kPagesOfTile * kPage;
         return key < end_ ? static_cast<u32>(pages_[key / kPageKeys]) : 0;
+    }
+
+    GK_DEVICE void copy(u32 to, const u8 *k, const u8 *v, Smem::Stage &stage, bool there) const
+    {
+        const u32 bytes = there ? kChunkBytes : 0;
+        ptx::cp_async_as<Config::kLoad, kChunkBytes>(ptx::shared_address(stage.k) + to, k, bytes,
+                                                     policy_);
+        ptx::cp_async_as<Config::kLoad, kChunkBytes>(ptx::shared_address(stage.v) + to, v, bytes,
+                                                     policy_);
+    }
+
+    GK_DEVICE void walk(Smem::Stage &stage)
+    {
+        const u32 row = lane_index() / Tile::kRowChunks, chunk = lane_index() % Tile::kRowChunks;
+        const i32 rows = end_ - key_ - static_cast<i32>(row); // from the lane's first on
+#pragma unroll
+        for (i32 pass = 0; pass < static_cast<i32>(kPasses); ++pass) {
+            copy(Tile::offset(row + static_cast<u32>(pass * kRowsOfPass), chunk), cache_.k,
+                 cache_.v, stage, pass * kRowsOfPass < rows);
+            cache_.k += kRowsOfPass * cache_.key_bytes;
+            cache_.v += kRowsOfPass * cache_.key_bytes;
+        }
+        cache_.k += (kStride - kKeys) * cache_.key_bytes;
+        cache_.v += (kStride - kKeys) * cache_.key_bytes;
     }
 
     // Bytes from the cache's first to a row of the next tile. All lanes take part.
@@ -361,6 +389,13 @@ class Feed
         if constexpr (kPage != 0) {
             next_slice_ = load_entry(key_, static_cast<i32>(lane_index()));
         }
+        if constexpr (kWalks) {
+            const i64 first =
+                (begin + static_cast<i64>(lane_index() / Tile::kRowChunks)) * cache_.key_bytes +
+                lane_index() % Tile::kRowChunks * kChunkBytes;
+            cache_.k += first;
+            cache_.v += first;
+        }
     }
 
     // Keys from `end` on are not copied any more.
@@ -373,23 +408,23 @@ class Feed
     GK_DEVICE void start_next(Smem::Stage &stage)
     {
         if (key_ < end_) {
-            if (kPage != 0 && page_ % static_cast<i32>(kWarpSize) == 0) {
-                slice_ = next_slice_;
-                next_slice_ = load_entry(key_, static_cast<i32>(kWarpSize + lane_index()));
-            }
+            if constexpr (kWalks) {
+                walk(stage);
+            } else {
+                if (kPage != 0 && page_ % static_cast<i32>(kWarpSize) == 0) {
+                    slice_ = next_slice_;
+                    next_slice_ = load_entry(key_, static_cast<i32>(kWarpSize + lane_index()));
+                }
 #pragma unroll
-            for (u32 pass = 0; pass < kPasses; ++pass) {
-                const u32 index = pass * kWarpSize + lane_index();
-                const u32 row = index / Tile::kRowChunks, chunk = index % Tile::kRowChunks;
-                const i64 offset = offset_of(static_cast<i32>(row)) + chunk * kChunkBytes;
-                const u32 bytes = key_ + static_cast<i32>(row) < end_ ? kChunkBytes : 0;
-                const u32 to = Tile::offset(row, chunk);
-                ptx::cp_async_as<Config::kLoad, kChunkBytes>(ptx::shared_address(stage.k) + to,
-                                                             cache_.k + offset, bytes, policy_);
-                ptx::cp_async_as<Config::kLoad, kChunkBytes>(ptx::shared_address(stage.v) + to,
-                                                             cache_.v + offset, bytes, policy_);
+                for (u32 pass = 0; pass < kPasses; ++pass) {
+                    const u32 index = pass * kWarpSize + lane_index();
+                    const u32 row = index / Tile::kRowChunks, chunk = index % Tile::kRowChunks;
+                    const i64 offset = offset_of(static_cast<i32>(row)) + chunk * kChunkBytes;
+                    copy(Tile::offset(row, chunk), cache_.k + offset, cache_.v + offset, stage,
+                         key_ + static_cast<i32>(row) < end_);
+                }
+                page_ += kPagesOfTile;
             }
-            page_ += kPagesOfTile;
             key_ += kStride;
         }
         ptx::cp_async_commit();
