@@ -442,6 +442,24 @@ enum gk_status trial_device_measure(struct work *work, struct gk_err *err)
     return status;
 }
 
+/* Unseen once, then the better of two: one sample that met a low clock must not make the vendor's
+ * second best stand for it. */
+static enum gk_status sample_choice(struct work *work, double *ns_out, struct gk_err *err)
+{
+    double ns = 0, other = 0;
+    enum gk_status status = trial_replay(work, &ns, err);
+    if (status == GK_OK) {
+        status = trial_replay(work, &ns, err);
+    }
+    if (status == GK_OK) {
+        status = trial_replay(work, &other, err);
+    }
+    if (status == GK_OK) {
+        *ns_out = other < ns ? other : ns;
+    }
+    return status;
+}
+
 /* Every result of the library's heuristic, timed alike; the fastest stands for the vendor. */
 enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err)
 {
@@ -462,8 +480,8 @@ enum gk_status trial_vendor_choose(struct work *work, struct gk_err *err)
         if (status == GK_OK) {
             status = trial_record(work, trial_whole_launches(work, ns, false), false, err);
         }
-        for (uint32_t replays = 0; replays < 2 && status == GK_OK; replays++) {
-            status = trial_replay(work, &ns, err);
+        if (status == GK_OK) {
+            status = sample_choice(work, &ns, err);
         }
         if (status == GK_UNSUPPORTED) { /* one that the library offers and then refuses */
             status = GK_OK;
