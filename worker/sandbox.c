@@ -28,6 +28,25 @@ static void add_bind(struct gk_sandbox_command *command, const char *path, bool 
     add(command, path, failed);
 }
 
+/* A bundle's libraries lie in lib/ beside bin/. The loader asks /proc where that is, which is not
+ * there inside, and takes what it is told. */
+static void add_libraries(struct gk_sandbox_command *command, const char *program, bool *failed)
+{
+    const char *slash = strrchr(program, '/');
+    char *bin = gk_strndup(program, slash ? (size_t)(slash - program) : 0);
+    char *above = bin ? strrchr(bin, '/') : NULL;
+    char *lib = bin ? gk_asprintf("%.*s/lib", above ? (int)(above - bin) : 0, bin) : NULL;
+    *failed = *failed || !lib;
+    if (lib) {
+        add(command, "--setenv", failed);
+        add(command, "LD_ORIGIN_PATH", failed);
+        add(command, bin, failed);
+        add_bind(command, lib, failed);
+    }
+    free(bin);
+    free(lib);
+}
+
 void gk_sandbox_command_fini(struct gk_sandbox_command *command)
 {
     for (uint32_t i = 0; command && i < command->count; i++) {
@@ -74,6 +93,7 @@ enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const 
             add_bind(&command, folders[i], &failed);
         }
         add_bind(&command, folder, &failed);
+        add_libraries(&command, program, &failed);
         add_bind(&command, program, &failed);
         add(&command, "--chdir", &failed);
         add(&command, "/", &failed);

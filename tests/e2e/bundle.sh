@@ -54,6 +54,17 @@ inside -- gktune run gemm --shapes "/opt/a b/share/gktune/examples/quickstart.js
   bad "mock run: $(tail -n 20 "$TMP/out" "$TMP/err")"
 grep -q 'exported header' "$TMP/out" || bad "mock run exported nothing: $(cat "$TMP/out" "$TMP/err")"
 
+# Compilers in their sandbox find the bundle's libraries, where the machine has none of them: here one has a name of its own.
+if "$BIN/gktune" doctor 2>/dev/null | grep -q '^ok *nvrtc'; then
+  cp -r "$TMP/some where/else" "$TMP/only"
+  cp "$TMP/only"/lib/libjansson.so.4 "$TMP/only/lib/libonlyhere.so.4"
+  patchelf --replace-needed libjansson.so.4 libonlyhere.so.4 "$TMP/only/bin/gktune-worker"
+  printf '{"op":"gemm","shapes":[{"M":16,"N":32,"K":32}]}' >"$TMP/shapes.json"
+  timeout -k 5 200 "$TMP/only/bin/gktune" run gemm --shapes "$TMP/shapes.json" --device emu --budget 2 --seed 1 --state "$TMP/only/state" >"$TMP/out" 2>&1 ||
+    bad "a run from a bundle with libraries of its own: $(tail -n 20 "$TMP/out")"
+  ! grep 'without a sandbox' "$TMP/only/state/worker.log" || bad "a bundle's compilers find no library of it in their sandbox"
+fi
+
 runs=7
 nvrtc=$("$BIN/gktune" doctor 2>/dev/null | sed -n 's/^ok *nvrtc *[0-9.]*, //p')
 if [ -n "$nvrtc" ]; then

@@ -254,13 +254,54 @@ static void broken_sandbox(void **state)
     assert_false(gk_sandbox_works("/nowhere/bwrap", PROGRAM, nvrtc));
 }
 
+static bool has_words(const struct gk_sandbox_command *command, const char *const words[3])
+{
+    for (uint32_t i = 0; i + 2 < command->count; i++) {
+        if (strcmp(command->argv[i], words[0]) == 0 &&
+            strcmp(command->argv[i + 1], words[1]) == 0 &&
+            strcmp(command->argv[i + 2], words[2]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is beside the program is there inside, and the loader is told where the program lies: a
+ * bundle has its libraries from there alone. */
+static void a_bundle_brings_its_libraries(void **state)
+{
+    static const char *const expected[][3] = {
+        {"--setenv", "LD_ORIGIN_PATH", "/opt/a b/bin"},
+        {"--ro-bind-try", "/opt/a b/lib", "/opt/a b/lib"},
+        {"--ro-bind-try", "/opt/a b/bin/gktune-worker", "/opt/a b/bin/gktune-worker"},
+        {"--ro-bind-try", "/opt/cuda/lib64", "/opt/cuda/lib64"},
+    };
+    const char *args[] = {"--child=probe", NULL};
+    struct gk_sandbox_command command = {0};
+    struct gk_err err = {0};
+    (void)state;
+    assert_int_equal(gk_sandbox_command("/usr/bin/bwrap", "/opt/a b/bin/gktune-worker",
+                                        "/opt/cuda/lib64/libnvrtc.so.13", args, &command, &err),
+                     GK_OK);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(expected); i++) {
+        if (!has_words(&command, expected[i])) {
+            fail_msg("no %s %s %s", expected[i][0], expected[i][1], expected[i][2]);
+        }
+    }
+    gk_sandbox_command_fini(&command);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(absolute_include), cmocka_unit_test(macro_include),
-        cmocka_unit_test(has_include),      cmocka_unit_test(template_bomb),
-        cmocka_unit_test(macro_bomb),       cmocka_unit_test(log_flood),
-        cmocka_unit_test(ordinary_source),  cmocka_unit_test(broken_sandbox)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(absolute_include),
+                                       cmocka_unit_test(macro_include),
+                                       cmocka_unit_test(has_include),
+                                       cmocka_unit_test(template_bomb),
+                                       cmocka_unit_test(macro_bomb),
+                                       cmocka_unit_test(log_flood),
+                                       cmocka_unit_test(ordinary_source),
+                                       cmocka_unit_test(broken_sandbox),
+                                       cmocka_unit_test(a_bundle_brings_its_libraries)};
     struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
                                         .cuda_home = getenv("CUDA_HOME")};
     struct gk_compiler *compiler = NULL;
