@@ -16,7 +16,8 @@ struct gk_sandbox_command {
 };
 
 /* The command that runs `program` with `args` (NULL-terminated) inside, with the libraries of a
- * bundle that it is part of. nvrtc_path: the library's real path, whose folder is shown. `bwrap`: NULL gives the plain command without a sandbox. */
+ * bundle that it is part of. nvrtc_path: the library's real path, whose folder is shown. `bwrap`:
+ * NULL gives the plain command without a sandbox. */
 enum gk_status gk_sandbox_command(const char *bwrap, const char *program, const char *nvrtc_path,
                                   const char *const *args, struct gk_sandbox_command *command_out,
                                   struct gk_err *err);
