@@ -86,6 +86,14 @@ static void begin_unit(struct bench *bench)
     }
 }
 
+/* Whether what it ran may have cost the device. What the hardware or the worker failed of is held
+ * against no config. */
+static bool is_its_doing(const struct gk_json *record)
+{
+    const char *infra = gk_failure_name(GK_FAILURE_INFRA);
+    return record && strcmp(gk_json_get_string(record, "failure", infra), infra) != 0;
+}
+
 static void executor_frame(void *context, const struct gk_json *json)
 {
     struct bench *bench = context;
@@ -112,15 +120,16 @@ static void executor_frame(void *context, const struct gk_json *json)
     }
     gk_process_deadline(bench->process, 0);
     bench->lease = NULL;
+    const struct gk_json *record = gk_json_get(json, "record");
     if (gk_json_get_bool(json, "lost", false)) {
-        /* It cost an executor, as if the process had died of it. */
-        (void)kills_add(bench->worker, lease->units[unit].config_id);
+        if (is_its_doing(record)) { /* it cost an executor, as if the process had died of it */
+            (void)kills_add(bench->worker, lease->units[unit].config_id);
+        }
         bench_discard(bench);
     }
     if (!lease->is_final) {
         bench_advance(bench); /* the device works on while the result is spooled and sent */
     }
-    const struct gk_json *record = gk_json_get(json, "record");
     if (record) {
         lease_recorded(bench->worker, lease, unit, record);
     } else {

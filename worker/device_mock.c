@@ -12,8 +12,8 @@
 #define WAIT_MS_MAX 3600000
 
 static const char *const outcome_names[GK_MOCK_OUTCOME_COUNT] = {
-    "ok",  "compile_error", "wrong",         "nan",  "hang",
-    "die", "slow",          "out_of_bounds", "lose", "hungry"};
+    "ok",   "compile_error", "wrong", "nan", "hang",  "die",
+    "slow", "out_of_bounds", "lose",  "ecc", "hungry"};
 
 static enum gk_status read_outcome(const char *text, enum gk_mock_outcome *outcome_out,
                                    struct gk_err *err)
@@ -26,8 +26,8 @@ static enum gk_status read_outcome(const char *text, enum gk_mock_outcome *outco
     }
     return gk_fail(
         err, GK_INPUT,
-        "outcome \"%.60s\"; ok, compile_error, wrong, nan, hang, die, slow, out_of_bounds and "
-        "lose are allowed",
+        "outcome \"%.60s\"; ok, compile_error, wrong, nan, hang, die, slow, out_of_bounds, lose, "
+        "ecc and hungry are allowed",
         text);
 }
 
@@ -150,6 +150,9 @@ void gk_mock_record(const struct gk_mock_decision *decision, uint32_t input_set,
         return;
     case GK_MOCK_LOSE:
         gk_record_fail(record, GK_STAGE_RUN, GK_FAILURE_TRAP, "scripted: a trap");
+        return;
+    case GK_MOCK_ECC:
+        gk_record_fail(record, GK_STAGE_RUN, GK_FAILURE_INFRA, "scripted: an ECC error");
         return;
     default:
         break;

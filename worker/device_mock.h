@@ -20,6 +20,7 @@ enum gk_mock_outcome {
     GK_MOCK_SLOW,
     GK_MOCK_OUT_OF_BOUNDS,
     GK_MOCK_LOSE,   /* a trap, and the device is lost with it */
+    GK_MOCK_ECC,    /* the hardware's own error, and the device is lost with it */
     GK_MOCK_HUNGRY, /* takes memory until somebody stops it; 1 GB, then it dies of itself */
     GK_MOCK_OUTCOME_COUNT
 };

@@ -218,7 +218,7 @@ static enum gk_status run_mock(struct executor *executor, const struct gk_json *
     while (decision.outcome == GK_MOCK_HANG) {
         wait_ms(1000000);
     }
-    executor->lost = decision.outcome == GK_MOCK_LOSE;
+    executor->lost = decision.outcome == GK_MOCK_LOSE || decision.outcome == GK_MOCK_ECC;
     decision.time_ns *= gk_device_skew(executor->options->device);
     decision.twice_ns *= gk_device_skew(executor->options->device);
     int64_t set = gk_json_get_int(json, "input_set", 0);

@@ -26,6 +26,7 @@ static const char mock_script[] =
     "{\"when\": \"BUG == 'trap'\", \"outcome\": \"die\"},"
     "{\"when\": \"BUG == 'beyond'\", \"outcome\": \"lose\"},"
     "{\"when\": \"BUG == 'endless'\", \"outcome\": \"hang\"},"
+    "{\"when\": \"BUG == 'heavy'\", \"outcome\": \"ecc\"},"
     "{\"when\": \"BUG == 'nan'\", \"outcome\": \"nan\"},"
     "{\"when\": \"BUG == 'dirty'\", \"time_ns\": 3000, \"twice_ns\": 3300},"
     "{\"when\": \"BLOCK == 256\", \"outcome\": \"ok\", \"time_ns\": \"real(n) * 2.0\"}]}";
@@ -144,6 +145,9 @@ static void mock_outcomes(void **state)
     (void)trial(&daemon, 11, CONFIG("32", "beyond"), 30, "trap"); /* its executors end with it */
     (void)trial(&daemon, 12, CONFIG("32", "beyond"), 30, "trap");
     (void)trial(&daemon, 13, CONFIG("32", "beyond"), 30, "quarantined");
+    for (int64_t token = 14; token < 17; token++) { /* the hardware's own: no config's doing */
+        (void)trial(&daemon, token, CONFIG("32", "heavy"), 30, "infrastructure");
+    }
     (void)trial(&daemon, 10, CONFIG("32", "unknown"), 30, "illegal_config");
     (void)close(daemon.worker_in); /* the parent goes */
     daemon.worker_in = -1;
