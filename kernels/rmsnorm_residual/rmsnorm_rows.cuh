@@ -19,6 +19,9 @@
 // A set of rows that the threads' pieces fill exactly goes a way of its own, where the number of
 // columns is a constant: no piece asks there whether it is inside, and no register is cleared for
 // one that is not, between loads that should leave together.
+//
+// The weight, which all blocks read, comes out of memory once. ptxas sends its loads when the row has
+// come, so each block calls one line of it into L2 before.
 
 #define RMSNORM_GROUP GK_GROUP
 #define RMSNORM_HELD  (GK_ROW == GK_ROW_HELD)
@@ -37,6 +40,16 @@ GK_DEVICE float scale_of(const Squares &squares, float (&scratch)[kBlockWarpsMax
     const float sum =
         group_reduce<SumOp, Config::kGroup, Config::kThreads>(squares.total(), scratch);
     return rsqrtf(sum * mean + eps);
+}
+
+// The block's line of the weight, or none.
+GK_DEVICE void call_weight(const Config::Weight *weight, i32 cols)
+{
+    constexpr u32 kLine = 128 / sizeof(Config::Weight); // columns
+    const u32 column = blockIdx.x * kLine;
+    if (Config::kWeighted && threadIdx.x == 0 && column < static_cast<u32>(cols)) {
+        ptx::prefetch_l2(weight + column);
+    }
 }
 
 // One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix. kFull:
@@ -87,6 +100,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
     const Policies policies{ptx::cache_policy<Config::kLoad>(),
                             ptx::cache_policy<Config::kReuse>()};
     u32 turn = 0;
+    call_weight(weight, cols);
 
     // All threads of a block make the same turns: a reduction has a barrier in it.
     for (i64 set = static_cast<i64>(blockIdx.x) * kRows; set < rows;

@@ -226,12 +226,19 @@ template <typename T, u32 kBytes> struct Piece {
         }
     }
 
-    // To the element type and back.
+    // To the element type and back; two at a time, which costs half an instruction an element.
     GK_DEVICE void round()
     {
+        if constexpr (sizeof(T) == 2 && kCount % 2 == 0) {
 #pragma unroll
-        for (u32 i = 0; i < kCount; ++i) {
-            v[i] = to_float(from_float<T>(v[i]));
+            for (u32 i = 0; i < kCount; i += 2) {
+                unpack_pair<T>(pack_pair<T>(v[i], v[i + 1]), v[i], v[i + 1]);
+            }
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < kCount; ++i) {
+                v[i] = to_float(from_float<T>(v[i]));
+            }
         }
     }
 
