@@ -20,8 +20,8 @@
 // columns is a constant: no piece asks there whether it is inside, and no register is cleared for
 // one that is not, between loads that should leave together.
 //
-// The weight, which all blocks read, comes out of memory once. ptxas sends its loads when the row has
-// come, so each block calls one line of it into L2 before.
+// The weight, which all blocks read, comes out of memory once. ptxas sends its loads when the row
+// has come (seen with 13.0), so each block calls one line of it into L2 before.
 
 #define RMSNORM_GROUP GK_GROUP
 #define RMSNORM_HELD  (GK_ROW == GK_ROW_HELD)
