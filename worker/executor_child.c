@@ -39,8 +39,9 @@ struct executor {
         double run_ns, plan_ns;
     } times[TIMES_MAX];
     uint32_t time_next;
-    int frames; /* descriptor that answers are written to */
-    bool lost;  /* the device: this process has said so and ends */
+    int frames;       /* descriptor that answers are written to */
+    bool lost;        /* the device: this process has said so and ends */
+    bool never_alone; /* the bench's */
 };
 
 struct request { /* of one trial; owned pieces */
@@ -453,6 +454,7 @@ int gk_child_executor(const struct gk_executor_options *options)
     if (executor) {
         executor->options = options;
         executor->bench.now_ns = now_ns;
+        executor->bench.never_alone = &executor->never_alone;
     }
     enum gk_status status =
         executor ? take_frames(executor, &err) : gk_fail(&err, GK_NOMEM, "out of memory");

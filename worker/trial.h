@@ -64,6 +64,9 @@ struct gk_trial_bench { /* what an executor keeps between trials */
     struct gk_inspector *inspector;   /* device ladder; NULL: the host compares */
     struct gk_scenes *scenes;
     struct gk_kept *kept;
+    /* Somebody else was on the GPU in the trial before, however often it was tried again: whoever
+     * stays there must not cost every trial four times its samples. NULL: each finds out itself. */
+    bool *never_alone;
 };
 
 struct gk_kept *gk_kept_create(void);

@@ -283,12 +283,13 @@ static enum gk_status note_conditions(struct work *work, const struct gk_device_
 
 /* Samples until the clock was not throttled and nobody else was on the GPU, neither before a batch
  * nor behind it; a GPU that is never alone or never cool does not stop a job: the row is kept and
- * marked. */
+ * marked, and beside who was there in the trial before too it is at once. */
 static enum gk_status sample_all(struct work *work, struct gk_measured *measured,
                                  struct gk_err *err)
 {
     struct gk_device_vitals vitals;
     struct dropped dropped = {0};
+    bool *never_alone = work->bench->never_alone, patient = !never_alone || !*never_alone;
     (void)read_vitals(work, &vitals); /* what is not told is -1 */
     for (;;) {
         int64_t before = vitals.others;
@@ -299,11 +300,15 @@ static enum gk_status sample_all(struct work *work, struct gk_measured *measured
         (void)read_vitals(work, &vitals);
         bool throttled = vitals.throttle > 0 && (vitals.throttle & THROTTLE_BITS);
         bool shared = before > 0 || vitals.others > 0;
-        if ((throttled || shared) && dropped.throttled + dropped.shared < DROPPED_MAX) {
+        bool again = throttled || (shared && patient);
+        if (again && dropped.throttled + dropped.shared < DROPPED_MAX) {
             dropped.throttled += throttled;
             dropped.shared += !throttled;
             dropped.why |= throttled ? vitals.throttle & THROTTLE_BITS : 0;
             continue;
+        }
+        if (never_alone) {
+            *never_alone = shared;
         }
         vitals.others = before > vitals.others ? before : vitals.others;
         work->record->marks |= throttled ? 1u << GK_MARK_THROTTLED : 0;

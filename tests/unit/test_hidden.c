@@ -1,5 +1,5 @@
 /*
- * Memory of scenes: what is hidden, and what gives way.
+ * A GPU's memory and company: what is hidden, what gives way, who stays.
  *
  * While a candidate runs, nothing of what it is compared with is mapped: neither references nor
  * pristine inputs, neither when it is verified nor when it is timed. On a real GPU an access faults
@@ -203,22 +203,28 @@ static enum gk_status count_release(struct gk_device *of, uint64_t address, stru
     return true_ops->release(of, address, err);
 }
 
-static enum gk_failure run_problem(const struct gk_catalog *catalog, const char *text)
+static void run_problem(const struct gk_catalog *catalog, const char *text,
+                        struct gk_record *record)
 {
     const struct gk_op *op = gk_catalog_op(catalog, 0);
     struct gk_problem problem = {0};
     struct gk_space_def def = {0};
     struct gk_config config = {0};
-    struct gk_record record;
     struct gk_err err = {0};
     op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
     op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
     (void)op_trial_config(op, &problem, &def, "BLOCK=128,BUG=none", &config);
-    op_trial_run(&rig, catalog, op, &problem, &config, 1, &record);
-    enum gk_failure failure = record.failure;
-    gk_record_fini(&record);
+    op_trial_run(&rig, catalog, op, &problem, &config, 1, record);
     gk_space_def_fini(&def);
     gk_problem_fini(&problem);
+}
+
+static enum gk_failure failure_of(const struct gk_catalog *catalog, const char *text)
+{
+    struct gk_record record;
+    run_problem(catalog, text, &record);
+    enum gk_failure failure = record.failure;
+    gk_record_fini(&record);
     return failure;
 }
 
@@ -232,13 +238,57 @@ static void others_give_way(void **state)
     ops.alloc = count_alloc;
     ops.release = count_release;
     rig.device->ops = &ops;
-    assert_int_equal(run_problem(catalog, "add{\"n\":500}"), GK_FAILURE_NONE);
+    assert_int_equal(failure_of(catalog, "add{\"n\":500}"), GK_FAILURE_NONE);
     memory.room = memory.used + memory.used / 2;
-    assert_int_equal(run_problem(catalog, "add{\"n\":501}"), GK_FAILURE_NONE);
-    assert_int_equal(run_problem(catalog, "add{\"n\":502}"), GK_FAILURE_NONE);
+    assert_int_equal(failure_of(catalog, "add{\"n\":501}"), GK_FAILURE_NONE);
+    assert_int_equal(failure_of(catalog, "add{\"n\":502}"), GK_FAILURE_NONE);
     assert_true(memory.used <= memory.room);
     memory.room = memory.used / 4;
-    assert_int_equal(run_problem(catalog, "add{\"n\":503}"), GK_FAILURE_MEMORY);
+    assert_int_equal(failure_of(catalog, "add{\"n\":503}"), GK_FAILURE_MEMORY);
+    gk_scenes_destroy(rig.bench.scenes);
+    rig.bench.scenes = NULL;
+    rig.device->ops = true_ops;
+    gk_catalog_destroy(catalog);
+}
+
+/* ------------------------------------------------------------------ who stays */
+
+static int64_t company;
+
+static enum gk_status tell_company(struct gk_device *of, struct gk_device_vitals *now_out,
+                                   struct gk_err *err)
+{
+    (void)of;
+    (void)err;
+    *now_out = (struct gk_device_vitals){-1, -1, -1, -1, -1, 0, company};
+    return GK_OK;
+}
+
+/* Who is there for good costs the first trial its batches again, and the others nothing but their
+ * mark; when the GPU was alone in between, whoever comes is waited for anew. */
+static void who_stays_costs_once(void **state)
+{
+    static const struct {
+        int64_t company, dropped;
+    } trials[] = {{1, 3}, {1, 0}, {2, 0}, {0, 0}, {1, 3}, {-1, 0}};
+    struct gk_device_ops ops = *true_ops;
+    struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/tests/data/worker", "add");
+    bool never_alone = false;
+    (void)state;
+    ops.vitals = tell_company;
+    rig.device->ops = &ops;
+    rig.bench.never_alone = &never_alone;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(trials); i++) {
+        struct gk_record record;
+        company = trials[i].company;
+        run_problem(catalog, "add{\"n\":500}", &record);
+        assert_int_equal(record.failure, GK_FAILURE_NONE);
+        assert_int_equal(gk_json_get_int(record.environment, "dropped_shared", 0),
+                         trials[i].dropped);
+        assert_int_equal(record.marks >> GK_MARK_SHARED & 1, company > 0);
+        gk_record_fini(&record);
+    }
+    rig.bench.never_alone = NULL;
     gk_scenes_destroy(rig.bench.scenes);
     rig.bench.scenes = NULL;
     rig.device->ops = true_ops;
@@ -257,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(candidates_see_nothing_of_it, make_scenes),
         cmocka_unit_test_setup(others_give_way, make_scenes),
+        cmocka_unit_test_setup(who_stays_costs_once, make_scenes),
     };
     const struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
                                               .cuda_home = getenv("CUDA_HOME"),
