@@ -461,10 +461,13 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
             *at = scene->next;
             scene->next = scenes->first;
             scenes->first = scene;
+            bool rested = scenes->ran != scene->id;
             scene->op = plan->op;
-            scenes->lent = scene->id;
+            scenes->lent = scenes->ran = scene->id;
             *scene_out = scene;
-            return GK_OK;
+            /* A candidate of another problem may have hit it, which this one must not answer for.
+             */
+            return rested ? gk_scene_clean(scene, err) : GK_OK;
         }
     }
     struct gk_scene *scene = calloc(1, sizeof *scene);
@@ -483,7 +486,7 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
     }
     scene->next = scenes->first;
     scenes->first = scene;
-    scenes->lent = scene->id;
+    scenes->lent = scenes->ran = scene->id;
     *scene_out = scene;
     return GK_OK;
 }

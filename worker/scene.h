@@ -35,7 +35,8 @@ struct gk_scenes *gk_scenes_create(struct gk_device *device, struct gk_inspector
                                    uint64_t bytes_max);
 void gk_scenes_destroy(struct gk_scenes *scenes);
 
-/* The scene of a problem, made if it is not there. Lent until the next call for another problem.
+/* The scene of a problem, made if it is not there, and clean if another one was lent since. Lent
+ * until the next call for another problem.
  * `plan`: any plan of the op for this problem. `has_exact`: the op has an exact rung for it.
  * GK_LIMIT: the device has not room for even three slots. */
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,

@@ -52,6 +52,7 @@ struct gk_scenes {
     struct gk_scene *first;
     uint64_t bytes_max, made;
     uint64_t lent; /* number of the scene that was lent last; 0: the last call had none */
+    uint64_t ran;  /* the last one that was lent at all: whose candidates ran last */
 };
 
 /* Slots a run was given: a list, or every one of them. */

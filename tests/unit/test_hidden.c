@@ -171,6 +171,7 @@ static struct {
         uint64_t address, bytes;
     } blocks[2 * ROOMS_MAX];
     uint64_t used, room; /* room 0: all that there is */
+    uint64_t arena;      /* the one that was made last */
 } memory;
 
 static enum gk_status count_alloc(struct gk_device *of, const char *name, uint64_t bytes,
@@ -180,6 +181,7 @@ static enum gk_status count_alloc(struct gk_device *of, const char *name, uint64
         return gk_fail(err, GK_LIMIT, "somebody else has it: %s", name);
     }
     enum gk_status status = true_ops->alloc(of, name, bytes, align, address_out, err);
+    memory.arena = status == GK_OK && strcmp(name, "arena") == 0 ? *address_out : memory.arena;
     for (uint32_t i = 0; status == GK_OK; i++) {
         assert_true(i < GK_ARRAY_COUNT(memory.blocks));
         if (memory.blocks[i].address == 0) {
@@ -251,6 +253,36 @@ static void others_give_way(void **state)
     gk_catalog_destroy(catalog);
 }
 
+/* What a candidate of one problem writes into the scene of another is not the next candidate's
+ * doing there; what is found where the same problem ran before is taken for its own. */
+static void others_damage_is_not_ones_own(void **state)
+{
+    const uint32_t junk = 42;
+    struct gk_device_ops ops = *true_ops;
+    struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/tests/data/worker", "add");
+    struct gk_err err = {0};
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    ops.alloc = count_alloc;
+    ops.release = count_release;
+    rig.device->ops = &ops;
+    assert_int_equal(failure_of(catalog, "add{\"n\":500}"), GK_FAILURE_NONE);
+    const uint64_t arena = memory.arena;
+    for (int other = 1; other >= 0; other--) {
+        if (other) {
+            assert_int_equal(failure_of(catalog, "add{\"n\":501}"), GK_FAILURE_NONE);
+            assert_true(memory.arena != arena);
+        }
+        op_trial_need(true_ops->write(rig.device, arena + 16, &junk, sizeof junk, &err), &err);
+        assert_int_equal(failure_of(catalog, "add{\"n\":500}"),
+                         other ? GK_FAILURE_NONE : GK_FAILURE_CANARY);
+    }
+    gk_scenes_destroy(rig.bench.scenes);
+    rig.bench.scenes = NULL;
+    rig.device->ops = true_ops;
+    gk_catalog_destroy(catalog);
+}
+
 /* ------------------------------------------------------------------ who stays */
 
 static int64_t company;
@@ -307,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(candidates_see_nothing_of_it, make_scenes),
         cmocka_unit_test_setup(others_give_way, make_scenes),
+        cmocka_unit_test_setup(others_damage_is_not_ones_own, make_scenes),
         cmocka_unit_test_setup(who_stays_costs_once, make_scenes),
     };
     const struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),

@@ -20,26 +20,19 @@ struct device_generator {
     uint64_t quantiles;
 };
 
+/* Written for each use: candidates have run since the last one, and the table is not hidden from
+ * them. */
 static enum gk_status upload_quantiles(struct gk_inspector *inspector, struct gk_err *err)
 {
     struct gk_device *device = inspector->device;
     const uint64_t bytes = GK_QUANTILES * sizeof(float);
-    uint64_t address = 0;
-    if (inspector->quantiles) {
-        return GK_OK;
-    }
-    enum gk_status status =
-        device->ops->alloc(device, "inspector: quantiles", bytes, 256, &address, err);
-    if (status != GK_OK) {
-        return status;
-    }
-    status = device->ops->write(device, address, gk_normal_quantiles(), bytes, err);
-    if (status != GK_OK) {
-        (void)device->ops->release(device, address, NULL); /* the write's error is the news */
-        return status;
-    }
-    inspector->quantiles = address;
-    return GK_OK;
+    enum gk_status status = inspector->quantiles
+                                ? GK_OK
+                                : device->ops->alloc(device, "inspector: quantiles", bytes, 256,
+                                                     &inspector->quantiles, err);
+    return status == GK_OK
+               ? device->ops->write(device, inspector->quantiles, gk_normal_quantiles(), bytes, err)
+               : status;
 }
 
 /* Whether each element surely has a place of its own: by increasing stride, each dimension steps
