@@ -289,20 +289,32 @@ struct QueryReader {
     }
 };
 
-// Queries that are not turned, by copies of their own: the same as load_queries, in no group yet.
+// Queries that are not turned, by copies of their own: the first `there` rows of load_queries, in no
+// group yet. What is in front of a block's first keys costs time: the other rows come behind them.
 GK_DEVICE void start_queries(u8 *to, const Problem &problem, const Config::Element *q, i32 first,
-                             i32 rows, i32 kv_head)
+                             u32 there, i32 kv_head)
 {
     using Query = Config::Query;
 #pragma unroll 1
-    for (u32 index = threadIdx.x; index < Config::kRows * Query::kRowChunks;
-         index += Config::kThreads) {
+    for (u32 index = threadIdx.x; index < there * Query::kRowChunks; index += Config::kThreads) {
         const u32 row = index / Query::kRowChunks, chunk = index % Query::kRowChunks;
-        const i32 wanted = first + static_cast<i32>(row);
-        const i64 from = find_row(problem, min_of(wanted, rows - 1), kv_head).index;
+        const i64 from = find_row(problem, first + static_cast<i32>(row), kv_head).index;
         ptx::cp_async_as<Config::kReuse, kChunkBytes>(
             ptx::shared_address(to) + Query::offset(row, chunk),
-            q + from * Config::kDim + chunk * kEight, wanted < rows ? kChunkBytes : 0, 0);
+            q + from * Config::kDim + chunk * kEight, kChunkBytes, 0);
+    }
+}
+
+// Rows of queries that there are not: zeros.
+GK_DEVICE void clear_queries(u8 *to, u32 there)
+{
+    using Query = Config::Query;
+#pragma unroll 1
+    for (u32 index = there * Query::kRowChunks + threadIdx.x;
+         index < Config::kRows * Query::kRowChunks; index += Config::kThreads) {
+        *reinterpret_cast<uint4 *>(
+            to + Query::offset(index / Query::kRowChunks, index % Query::kRowChunks)) =
+            make_uint4(0, 0, 0, 0);
     }
 }
 
@@ -625,6 +637,7 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
                          const Partial &partial, u32 *arrivals)
 {
     Work work = place_block(shape);
+    const u32 rows_there = min_of(static_cast<u32>(shape.rows - work.first_row), Config::kRows);
     constexpr bool kLengthCopied = Config::kQueriesFirst && Config::kEarly;
     Problem problem{in.lengths,  work.request, 0,        shape.q_len, shape.q_heads,
                     shape.group, shape.prefix, in.table, shape.rotary};
@@ -635,7 +648,7 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
         if (kLengthCopied && threadIdx.x == 0) {
             ptx::cp_async_4(ptx::shared_address(&smem.length), in.lengths + work.request, 4);
         }
-        start_queries(smem.query, problem, in.q, work.first_row, shape.rows, work.kv_head);
+        start_queries(smem.query, problem, in.q, work.first_row, rows_there, work.kv_head);
         ptx::cp_async_commit();
     }
     if constexpr (!Config::kEarly) {
@@ -661,6 +674,7 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
     }
 #endif
     if constexpr (Config::kQueriesFirst) {
+        clear_queries(smem.query, rows_there);
         ptx::cp_async_wait<Config::kStages - 1>(); // all but tiles
     } else {
         load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head,
