@@ -289,8 +289,8 @@ struct QueryReader {
     }
 };
 
-// Queries that are not turned, by copies of their own: the first `there` rows of load_queries, in no
-// group yet. What is in front of a block's first keys costs time: the other rows come behind them.
+// Queries that are not turned, by copies of their own: the first `there` rows of load_queries, in
+// no group yet. What is in front of a block's first keys costs time: the other rows come behind.
 GK_DEVICE void start_queries(u8 *to, const Problem &problem, const Config::Element *q, i32 first,
                              u32 there, i32 kv_head)
 {
