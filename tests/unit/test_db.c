@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "db/db.h"
+#include "tests/support/parsed.h"
 
 static char folder[64];
 
@@ -54,30 +55,20 @@ static struct gk_db *open_store(const char *name)
     return db;
 }
 
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err = {0};
-    if (gk_json_parse(text, strlen(text), "a test", &json, &err) != GK_OK) {
-        fail_msg("%s", err.text);
-    }
-    return json;
-}
-
 /* A job with one task and one recorded trial. */
 static int64_t fill(struct gk_db *db)
 {
     int64_t job = 0, task = 0, trial = 0, problem = 0, event = 0;
-    struct gk_json *row = parse("{}");
+    struct gk_json *row = parsed("{}");
     assert_int_equal(gk_db_bundle_put(db, "b1", row, row, 5, NULL), GK_OK);
     gk_json_free(row);
-    row = parse("{\"submit_id\":\"s\",\"spec_key\":\"k\",\"what\":\"w\",\"ops\":[\"op\"],"
-                "\"bundle\":\"b1\",\"archs\":[],"
-                "\"private_ok\":true,\"budget_trials\":4,\"budget_s\":0.0,\"strategy\":\"random\","
-                "\"seed\":1,\"priority\":0,"
-                "\"policy\":\"cold-graph\",\"state\":\"searching\",\"finishing\":false,\"created_"
-                "ms\":9,\"problems\":1,"
-                "\"tasks\":1,\"done\":0,\"trials\":0,\"failed\":0}");
+    row = parsed("{\"submit_id\":\"s\",\"spec_key\":\"k\",\"what\":\"w\",\"ops\":[\"op\"],"
+                 "\"bundle\":\"b1\",\"archs\":[],"
+                 "\"private_ok\":true,\"budget_trials\":4,\"budget_s\":0.0,\"strategy\":\"random\","
+                 "\"seed\":1,\"priority\":0,"
+                 "\"policy\":\"cold-graph\",\"state\":\"searching\",\"finishing\":false,\"created_"
+                 "ms\":9,\"problems\":1,"
+                 "\"tasks\":1,\"done\":0,\"trials\":0,\"failed\":0}");
     assert_int_equal(gk_db_job_insert(db, row, &job, NULL), GK_OK);
     gk_json_free(row);
     assert_int_equal(gk_db_problem_put(db, "op", "op{\"N\":1}", &problem, NULL), GK_OK);
@@ -87,7 +78,7 @@ static int64_t fill(struct gk_db *db)
                    "\"state\":\"searching\","
                    "\"trials\":0,\"verified\":0,\"failed\":0,\"spent_ns\":0.0,\"attempt\":0}",
                    (int)job, (int)problem);
-    row = parse(text);
+    row = parsed(text);
     assert_int_equal(gk_db_task_insert(db, row, &task, NULL), GK_OK);
     gk_json_free(row);
     (void)snprintf(text, sizeof text,
@@ -96,17 +87,18 @@ static int64_t fill(struct gk_db *db)
                    "\"config_id\":\"c1\",\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,"
                    "\"created_ms\":9}",
                    (int)job, (int)task);
-    row = parse(text);
+    row = parsed(text);
     assert_int_equal(gk_db_trial_insert(db, row, &trial, NULL), GK_OK);
     gk_json_free(row);
-    row = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":1234.5,\"compile_ns\":1.0,"
-                "\"verify_ns\":2.0,\"measure_ns\":3.0,"
-                "\"samples_ns\":[1.0,2.0],\"environment\":{\"driver\":\"x\"}}");
+    row = parsed("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":1234.5,\"compile_ns\":1.0,"
+                 "\"verify_ns\":2.0,\"measure_ns\":3.0,"
+                 "\"samples_ns\":[1.0,2.0],\"environment\":{\"driver\":\"x\"}}");
     assert_int_equal(gk_db_trial_record(db, trial, 0, 11, "recorded", row, NULL), GK_OK);
     gk_json_free(row);
     assert_int_equal(gk_db_count(db, job, task, 1, 0, 6.0, NULL), GK_OK);
     assert_int_equal(
-        gk_db_event_add(db, job, 12, "note", row = parse("{\"text\":\"x\"}"), &event, NULL), GK_OK);
+        gk_db_event_add(db, job, 12, "note", row = parsed("{\"text\":\"x\"}"), &event, NULL),
+        GK_OK);
     gk_json_free(row);
     assert_int_equal(event, 1);
     assert_int_equal(gk_db_commit(db, NULL), GK_OK);
@@ -175,9 +167,9 @@ static void test_measured_pages(void **state)
     (void)state;
     enum { TRIALS = 250 };
     struct gk_db *db = open_store("a.db");
-    struct gk_json *record = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":7.0,"
-                                   "\"compile_ns\":1.0,\"verify_ns\":2.0,\"measure_ns\":3.0,"
-                                   "\"samples_ns\":[1.0]}");
+    struct gk_json *record = parsed("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":7.0,"
+                                    "\"compile_ns\":1.0,\"verify_ns\":2.0,\"measure_ns\":3.0,"
+                                    "\"samples_ns\":[1.0]}");
     int64_t cursor = 0, seen = 0, last = 0;
     for (int i = 1; i <= TRIALS + 2; i++) {
         char text[256];
@@ -187,7 +179,7 @@ static void test_measured_pages(void **state)
                        "\"template_hash\":\"h\",\"config\":\"t{}\",\"config_id\":\"d%d\","
                        "\"state\":\"proposed\",\"attempt\":0,\"input_set\":0,\"created_ms\":9%s}",
                        i, i, i == TRIALS + 1 ? ",\"reused\":1" : "");
-        struct gk_json *row = parse(text);
+        struct gk_json *row = parsed(text);
         assert_int_equal(gk_db_trial_insert(db, row, &trial, NULL), GK_OK);
         gk_json_free(row);
         if (i != TRIALS + 2) {
@@ -234,7 +226,7 @@ static void test_uncommitted_is_gone(void **state)
 {
     (void)state;
     struct gk_db *db = open_store("a.db");
-    struct gk_json *body = parse("{}"), *rows = NULL;
+    struct gk_json *body = parsed("{}"), *rows = NULL;
     int64_t event;
     assert_int_equal(gk_db_event_add(db, 1, 1, "note", body, &event, NULL), GK_OK);
     assert_true(gk_db_is_dirty(db));
@@ -278,7 +270,7 @@ static void test_check_sees_damage(void **state)
     char text[256];
     struct gk_db *db = open_store("a.db");
     assert_true(check_ok(db, text, sizeof text));
-    struct gk_json *changes = parse("{\"time_ns\":1.5}");
+    struct gk_json *changes = parsed("{\"time_ns\":1.5}");
     assert_int_equal(gk_db_trial_update(db, 1, changes, NULL),
                      GK_OK); /* a row that says other than its hash */
     gk_json_free(changes);
@@ -302,7 +294,7 @@ static void test_backup_restore_prune(void **state)
     char *backup = path_of("b.db"), *back = path_of("c.db");
     assert_int_equal(gk_db_backup(db, backup, true, &err), GK_OK);
     assert_int_equal(gk_db_backup(db, backup, false, &err), GK_EXISTS); /* nothing is overwritten */
-    struct gk_json *changes = parse("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL,
+    struct gk_json *changes = parsed("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL,
                    *rows = NULL;
     assert_int_equal(gk_db_job_update(db, 1, changes, NULL), GK_OK);
     assert_int_equal(gk_db_prune(db, 20, &report, NULL), GK_OK);
@@ -338,7 +330,7 @@ static void add_trial(struct gk_db *db, int64_t job, int64_t seq, const char *co
                               .config = "t{}",
                               .config_id = config_id};
     assert_int_equal(gk_db_trial_add(db, &row, &trial, NULL), GK_OK);
-    struct gk_json *record = parse("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":2.5}");
+    struct gk_json *record = parsed("{\"stage\":\"done\",\"failure\":\"none\",\"time_ns\":2.5}");
     assert_int_equal(gk_db_trial_record(db, trial, 0, 11, "recorded", record, NULL), GK_OK);
     assert_int_equal(gk_db_count(db, job, 1, 1, 0, 0, NULL), GK_OK);
     gk_json_free(record);
@@ -366,7 +358,7 @@ static void test_known(void **state)
     (void)state;
     char text[256];
     struct gk_db *db = open_store("k.db");
-    struct gk_json *changes = parse("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL;
+    struct gk_json *changes = parsed("{\"state\":\"done\",\"ended_ms\":20}"), *report = NULL;
     int64_t job = fill(db);
     assert_int_equal(known_as(db, 1, "c1"), 0);
     add_trial(db, job, 1, "c2");
@@ -492,7 +484,7 @@ static void test_unknown_columns_are_refused(void **state)
 {
     (void)state;
     struct gk_db *db = open_store("c.db");
-    struct gk_json *changes = parse("{\"state=1;DROP TABLE jobs;--\":1}");
+    struct gk_json *changes = parsed("{\"state=1;DROP TABLE jobs;--\":1}");
     assert_int_equal(gk_db_job_update(db, 1, changes, NULL), GK_INTERNAL);
     gk_json_free(changes);
     gk_db_close(db);
@@ -514,7 +506,7 @@ static void test_what_adds_up(void **state)
     (void)state;
     struct gk_db *db = NULL;
     int64_t token = 0, again = 0, event = 0, epoch = 0;
-    struct gk_json *body = parse("{}");
+    struct gk_json *body = parsed("{}");
     assert_int_equal(gk_db_open(":memory:", true, &db, NULL), GK_OK);
     assert_int_equal(gk_db_start(db, &epoch, NULL), GK_OK);
     int64_t job = fill(db);

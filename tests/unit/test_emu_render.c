@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "tests/support/check.h"
+#include "tests/support/parsed.h"
 
 #define REPORTS GK_SOURCE_DIR "/tests/data/emu/reports/"
 
@@ -93,25 +94,18 @@ static void lines_add_up(void **state)
     }
 }
 
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err = {0};
-    assert_ok(gk_json_parse(text, strlen(text), "test", &json, &err), err);
-    return json;
-}
-
 /* 100 of 400 wavefronts of a launch whose tensor term is twice its shared one. */
 static void costs(void **state)
 {
     struct gk_json *launch =
-        parse("{\"counts\": {\"shared_wavefronts\": 400, \"tensor_flops\": 1000, "
-              "\"warp_instructions\": 50}, \"model\": {\"shared_ns\": 50.0, \"tensor_ns\": 100.0, "
-              "\"issue_ns\": 5.0, \"latency_ns\": 9000.0}}");
-    struct gk_json *line = parse("{\"counts\": {\"shared_wavefronts\": 100, \"tensor_flops\": 100, "
-                                 "\"warp_instructions\": 50}}");
+        parsed("{\"counts\": {\"shared_wavefronts\": 400, \"tensor_flops\": 1000, "
+               "\"warp_instructions\": 50}, \"model\": {\"shared_ns\": 50.0, \"tensor_ns\": 100.0, "
+               "\"issue_ns\": 5.0, \"latency_ns\": 9000.0}}");
+    struct gk_json *line =
+        parsed("{\"counts\": {\"shared_wavefronts\": 100, \"tensor_flops\": 100, "
+               "\"warp_instructions\": 50}}");
     struct gk_emu_cost cost = gk_emu_cost_of(launch, line);
-    struct gk_json *fallen = parse("{\"counts\": {\"warp_instructions\": 200}}");
+    struct gk_json *fallen = parsed("{\"counts\": {\"warp_instructions\": 200}}");
     (void)state;
     assert_string_equal(cost.term, "shared");
     assert_true(cost.ns == 12.5); /* tensor work: 10 */

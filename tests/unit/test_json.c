@@ -16,14 +16,7 @@
 #include "core/json.h"
 #include "core/prng.h"
 #include "tests/support/check.h"
-
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err;
-    assert_ok(gk_json_parse(text, strlen(text), "text", &json, &err), err);
-    return json;
-}
+#include "tests/support/parsed.h"
 
 static void assert_refused(const char *text, size_t size, enum gk_status want, const char *part)
 {
@@ -37,7 +30,7 @@ static void assert_refused(const char *text, size_t size, enum gk_status want, c
 
 static void assert_canonical(const char *text, const char *want)
 {
-    struct gk_json *json = parse(text);
+    struct gk_json *json = parsed(text);
     char *got = gk_json_text(json);
     assert_string_equal(got, want);
     free(got);
@@ -119,7 +112,7 @@ static void nesting_is_bounded(void **state)
     (void)state;
     struct gk_buf buf = {0};
     nest(&buf, GK_JSON_DEPTH_MAX);
-    gk_json_free(parse(gk_buf_text(&buf)));
+    gk_json_free(parsed(gk_buf_text(&buf)));
     gk_buf_reset(&buf);
     gk_buf_puts(&buf, "\n ");
     nest(&buf, GK_JSON_DEPTH_MAX + 1);
@@ -149,7 +142,7 @@ static void writing_is_bounded_too(void **state)
         json = outer;
     }
     char *text = gk_json_text(json);
-    gk_json_free(parse(text));
+    gk_json_free(parsed(text));
     free(text);
     struct gk_json *outer = gk_json_new_array();
     assert_true(gk_json_push(outer, json));
@@ -181,7 +174,7 @@ static void canonical_text(void **state)
 static void pretty_text(void **state)
 {
     (void)state;
-    struct gk_json *json = parse("{\"b\":[1,2],\"a\":{\"x\":[{\"y\":1.5}]},\"c\":{},\"d\":[]}");
+    struct gk_json *json = parsed("{\"b\":[1,2],\"a\":{\"x\":[{\"y\":1.5}]},\"c\":{},\"d\":[]}");
     struct gk_buf buf = {0};
     struct gk_err err;
     assert_ok(gk_json_pretty(json, &buf, &err), err);
@@ -189,7 +182,7 @@ static void pretty_text(void **state)
         gk_buf_text(&buf),
         "{\n  \"b\": [1, 2],\n  \"a\": {\n    \"x\": [\n      {\n        \"y\": 1.5\n"
         "      }\n    ]\n  },\n  \"c\": {},\n  \"d\": []\n}");
-    struct gk_json *back = parse(gk_buf_text(&buf));
+    struct gk_json *back = parsed(gk_buf_text(&buf));
     assert_true(gk_json_equal(json, back));
     gk_json_free(back);
     gk_json_free(json);
@@ -301,11 +294,11 @@ static void text_and_value_are_inverse(void **state)
         struct gk_json *json = random_value(&prng, 5), *copy = gk_json_copy(json);
         struct gk_buf pretty = {0};
         char *text = gk_json_text(json), *copy_text = gk_json_text(copy);
-        struct gk_json *back = parse(text);
+        struct gk_json *back = parsed(text);
         assert_true(gk_json_equal(json, back));
         assert_string_equal(text, copy_text);
         assert_int_equal(gk_json_pretty(json, &pretty, NULL), GK_OK);
-        struct gk_json *second = parse(gk_buf_text(&pretty));
+        struct gk_json *second = parsed(gk_buf_text(&pretty));
         assert_true(gk_json_equal(json, second));
         gk_json_free(json);
         gk_json_free(copy);
@@ -321,7 +314,7 @@ static void values_are_lent(void **state)
 {
     (void)state;
     struct gk_json *json =
-        parse("{\"z\":1,\"i\":-5,\"r\":2.5,\"s\":\"t\",\"b\":true,\"l\":[7,8],\"n\":null}");
+        parsed("{\"z\":1,\"i\":-5,\"r\":2.5,\"s\":\"t\",\"b\":true,\"l\":[7,8],\"n\":null}");
     const char *key = NULL;
     assert_int_equal(gk_json_count(json), 7);
     assert_int_equal(gk_json_get_int(json, "i", 0), -5);
@@ -360,7 +353,7 @@ static void values_are_lent(void **state)
 static void needs_name_the_place(void **state)
 {
     (void)state;
-    struct gk_json *json = parse("{\"i\":70,\"s\":\"text\",\"r\":1.5,\"b\":true}");
+    struct gk_json *json = parsed("{\"i\":70,\"s\":\"text\",\"r\":1.5,\"b\":true}");
     struct gk_err err;
     int64_t number = 0;
     const char *text = NULL;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/record.h"
+#include "tests/support/parsed.h"
 #include "tests/unit/daemon_rig.h"
 
 static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
@@ -27,16 +28,6 @@ static bool never(const char *config)
     return false;
 }
 
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err = {0};
-    if (gk_json_parse(text, strlen(text), "a test", &json, &err) != GK_OK) {
-        fail_msg("%s", err.text);
-    }
-    return json;
-}
-
 /* A request as text: ask(&rig, "cancel", "{\"job\":%d}", 3). */
 static const char *ask(struct rig *rig, const char *verb, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -48,7 +39,7 @@ static const char *ask(struct rig *rig, const char *verb, const char *format, ..
     va_start(ap, format);
     (void)vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    return rig_request(rig, verb, parse(text));
+    return rig_request(rig, verb, parsed(text));
 }
 
 #define OK(...) assert_string_equal(ask(__VA_ARGS__), "OK")
@@ -332,7 +323,7 @@ static void answer_under(struct rig *rig, struct rig_worker *worker, enum gk_fai
     int64_t token = gk_json_get_int(worker->leases[0], "token", 0);
     gk_record_init(&record);
     gk_record_fail(&record, GK_STAGE_RUN, failure, "as the test wants it");
-    record.environment = conditions ? parse(conditions) : NULL;
+    record.environment = conditions ? parsed(conditions) : NULL;
     struct gk_json *body = gk_json_new_object();
     assert_true(gk_json_set(body, "record", gk_record_to_json(&record)));
     gk_record_fini(&record);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "search/replay_t4.h"
+#include "tests/support/parsed.h"
 
 #define assert_near(got, wanted, most) assert_true(fabs((got) - (wanted)) <= (most))
 
@@ -28,14 +29,6 @@ static struct gk_recording *read_checked(const char *text, struct gk_diag *diag)
     return recording;
 }
 
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err;
-    assert_int_equal(gk_json_parse(text, strlen(text), "test", &json, &err), GK_OK);
-    return json;
-}
-
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -46,9 +39,9 @@ static void test_round_trip(void **state)
                                     .kernel = "gemm_mma",
                                     .problem = "gemm{\"K\":32}",
                                     .version = "0.1.0"};
-    struct gk_json *one = parse("{\"BM\": 128, \"LAYOUT\": \"nt\"}"),
-                   *two = parse("{\"BM\": 64, \"LAYOUT\": \"nn\"}"),
-                   *three = parse("{\"BM\": 64, \"LAYOUT\": \"nt\"}");
+    struct gk_json *one = parsed("{\"BM\": 128, \"LAYOUT\": \"nt\"}"),
+                   *two = parsed("{\"BM\": 64, \"LAYOUT\": \"nn\"}"),
+                   *three = parsed("{\"BM\": 64, \"LAYOUT\": \"nt\"}");
     const struct gk_t4_result results[] = {
         {.configuration = one,
          .recorded_ms = INT64_C(1767579069123),
@@ -75,7 +68,7 @@ static void test_round_trip(void **state)
     gk_t4_end(&text);
     assert_non_null(strstr(text.data, "\"timestamp\":\"2026-01-05T02:11:09+00:00\""));
     assert_non_null(strstr(text.data, "{\"name\":\"registers\",\"unit\":\"\",\"value\":128"));
-    struct gk_json *whole = parse(text.data); /* one JSON text */
+    struct gk_json *whole = parsed(text.data); /* one JSON text */
     struct gk_recording *recording = read_checked(text.data, &diag);
     if (diag.count) {
         fail_msg("%s", diag.texts[0]);
@@ -148,7 +141,7 @@ static void test_rules_of_rows(void **state)
         assert_non_null(at);
         char *text = gk_asprintf("%.*s%s%s", (int)(at - GOOD), GOOD, cases[i].other,
                                  at + strlen(cases[i].piece));
-        struct gk_json *row = parse(text);
+        struct gk_json *row = parsed(text);
         struct gk_diag diag;
         gk_diag_init(&diag);
         gk_t4_check_row(row, "line 7", &diag);

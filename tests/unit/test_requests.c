@@ -6,25 +6,16 @@
 
 #include <cmocka.h>
 
+#include "tests/support/parsed.h"
 #include "tests/unit/daemon_rig.h"
 
 static const char *const ONE[] = {"scale{\"N\":4096}", NULL};
 static const char TOY[] = "tests/data/kernels/toy";
 
-static struct gk_json *parse(const char *text)
-{
-    struct gk_json *json = NULL;
-    struct gk_err err = {0};
-    if (gk_json_parse(text, strlen(text), "a test", &json, &err) != GK_OK) {
-        fail_msg("%s", err.text);
-    }
-    return json;
-}
-
 /* The request is refused, and its text has each of `words` (ended by NULL). */
 static void refused(struct rig *rig, const char *verb, const char *text, const char *const *words)
 {
-    const char *status = rig_request(rig, verb, parse(text));
+    const char *status = rig_request(rig, verb, parsed(text));
     const char *why = gk_json_get_string(rig->reply, "text", "");
     if (strcmp(status, "INPUT") != 0) {
         fail_msg("%s %s: %s %s", verb, text, status, why);
