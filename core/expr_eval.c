@@ -373,19 +373,37 @@ static const char *fault_text(enum expr_fault fault)
     return "unknown fault";
 }
 
+static void show_series(const struct gk_series *series, struct gk_buf *buf)
+{
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (uint32_t i = 0; i < series->count; i++) {
+        least = series->values[i] < least ? series->values[i] : least;
+        most = series->values[i] > most ? series->values[i] : most;
+    }
+    gk_buf_printf(buf, "%" PRIu32 " values", series->count);
+    if (series->count > 0) {
+        gk_buf_printf(buf, " from %" PRId64 " to %" PRId64, least, most);
+    }
+}
+
 static void show_value(const struct expr_use *use, const union gk_value *value, struct gk_buf *buf)
 {
     char number[32];
     switch (use->type) {
     case GK_VALUE_INT:
-        gk_buf_printf(buf, "%s = %" PRId64, use->name, value->i);
+        if (use->enum_values && value->i >= 0 && value->i < use->enum_count) {
+            gk_buf_printf(buf, "%s = %s", use->name, use->enum_values[value->i]);
+        } else {
+            gk_buf_printf(buf, "%s = %" PRId64, use->name, value->i);
+        }
         break;
     case GK_VALUE_REAL:
         gk_real_text(value->r, number);
         gk_buf_printf(buf, "%s = %s", use->name, number);
         break;
     case GK_VALUE_SERIES:
-        gk_buf_printf(buf, "%s = %" PRIu32 " values", use->name, value->series->count);
+        gk_buf_printf(buf, "%s = ", use->name);
+        show_series(value->series, buf);
         break;
     }
 }

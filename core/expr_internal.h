@@ -29,9 +29,10 @@
     X(I_MUL)                                                                                       \
     X(I_DIV)                                                                                       \
     X(I_MOD)                                                                                       \
-    X(I_SHL) X(I_SHR) X(I_AND) X(I_OR) X(I_XOR) X(I_LT) X(I_LE) X(I_GT) X(I_GE) X(I_EQ) X(I_NE)    \
-        X(I_MIN) X(I_MAX) X(I_CEIL_DIV) X(I_ALIGN_UP) X(R_ADD) X(R_SUB) X(R_MUL) X(R_DIV) X(R_LT)  \
-            X(R_LE) X(R_GT) X(R_GE) X(R_EQ) X(R_NE) X(R_MIN) X(R_MAX)
+    X(I_SHL)                                                                                       \
+    X(I_SHR) X(I_AND) X(I_OR) X(I_XOR) X(I_LT) X(I_LE) X(I_GT) X(I_GE) X(I_EQ) X(I_NE) X(I_MIN)    \
+        X(I_MAX) X(I_CEIL_DIV) X(I_ALIGN_UP) X(R_ADD) X(R_SUB) X(R_MUL) X(R_DIV) X(R_LT) X(R_LE)   \
+            X(R_GT) X(R_GE) X(R_EQ) X(R_NE) X(R_MIN) X(R_MAX)
 
 enum expr_op {
     OP_END,
@@ -116,6 +117,8 @@ struct expr_node {
 struct expr_use {
     uint32_t slot;
     enum gk_value_type type;
+    const char *const *enum_values; /* of the symbol; NULL: it is no enum */
+    uint32_t enum_count;
     char name[GK_NAME_MAX];
 };
 

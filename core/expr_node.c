@@ -107,6 +107,8 @@ bool expr_note_use(struct expr_parser *p, const struct gk_symbol *symbol)
     struct expr_use *use = &expr->uses[expr->use_count++];
     use->slot = symbol->slot;
     use->type = symbol->type;
+    use->enum_values = symbol->enum_values;
+    use->enum_count = symbol->enum_count;
     memcpy(use->name, symbol->name, sizeof use->name);
     expr->used[symbol->slot / 64] |= UINT64_C(1) << (symbol->slot % 64);
     expr->slot_max = symbol->slot > expr->slot_max ? (int64_t)symbol->slot : expr->slot_max;

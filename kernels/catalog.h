@@ -89,10 +89,10 @@ struct gk_tensor {
     struct gk_expr *align; /* NULL: 256; of the first element's address, after the offset */
     struct gk_expr *when;  /* NULL: always */
     struct gk_generator gen;
-    struct gk_generator exact; /* kind NONE: as gen */
-    int32_t rows_owner;        /* index of the ints field, or -1 */
-    uint32_t rows_axis;        /* 0: rows of all requests lie behind one another */
-    int32_t rows_pages;        /* tensor that says which request has a page, or -1 */
+    struct gk_generator exact, extreme; /* of those rungs; kind NONE: as gen */
+    int32_t rows_owner;                 /* index of the ints field, or -1 */
+    uint32_t rows_axis;                 /* 0: rows of all requests lie behind one another */
+    int32_t rows_pages;                 /* tensor that says which request has a page, or -1 */
 };
 
 enum gk_arg_kind {
@@ -267,7 +267,7 @@ struct gk_op {
         meaning; /* of what a verified result stands for; part of every template's hash */
     uint32_t exact_outputs; /* bit i: tensor i is compared bit for bit */
     struct gk_tolerance tolerance[GK_TENSORS_MAX];
-    struct gk_expr *exact_when; /* NULL: no exact rung */
+    struct gk_expr *exact_when, *extreme_when; /* NULL: no such rung */
     struct gk_vendor_def vendor;
     struct gk_template
         *templates; /* declared order: file names sorted, or op.json's "templates" list */

@@ -76,7 +76,7 @@ static enum gk_status add_sections(struct gk_json *object, const struct gk_json 
 enum gk_status gk_op_hash(const struct gk_json *json, const struct gk_op *op,
                           struct gk_hash *hash_out, struct gk_err *err)
 {
-    static const char *const inside[] = {"tensors", "reference", "tolerance", "exact"};
+    static const char *const inside[] = {"tensors", "reference", "tolerance", "exact", "extreme"};
     struct gk_buf text = {0};
     struct gk_json *object = gk_json_new_object();
     enum gk_status status = add_sections(object, json, inside, GK_ARRAY_COUNT(inside), &text, err);

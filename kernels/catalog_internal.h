@@ -173,7 +173,8 @@ void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json,
                           const struct gk_reach *reach, struct gk_op *op);
 /* Reads one field and adds it to the op's scope; goes one place deeper, which the caller leaves. */
 void gk_op_read_field(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
-void gk_op_read_exact(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+/* The rungs with inputs of their own: exact, extreme. */
+void gk_op_read_special(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_tensor_fini(struct gk_tensor *tensor);
 /* After the tensors. */
 void gk_op_read_vendor(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);

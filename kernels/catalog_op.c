@@ -369,10 +369,10 @@ static void read_template_list(struct gk_reader *r, const struct gk_json *json)
 
 void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
 {
-    static const char *const keys[] = {
-        "op",        "family", "fields",    "derived",   "constraints", "tensors",
-        "flops",     "bytes",  "reference", "tolerance", "exact",       "defaults",
-        "templates", "vendor", "prefer",    "avoids",    "example",     NULL};
+    static const char *const keys[] = {"op",      "family",  "fields",   "derived",   "constraints",
+                                       "tensors", "flops",   "bytes",    "reference", "tolerance",
+                                       "exact",   "extreme", "defaults", "templates", "vendor",
+                                       "prefer",  "avoids",  "example",  NULL};
     op->fields.scope = gk_scope_create();
     if (!op->fields.scope) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
@@ -427,7 +427,7 @@ void gk_op_read_checks(struct gk_reader *r, const struct gk_json *json,
     gk_op_read_reference(r, json, reach, op);
     read_tolerance(r, json, op);
     read_example(r, json, op);
-    gk_op_read_exact(r, json, op);
+    gk_op_read_special(r, json, op);
     struct gk_err err = {0};
     enum gk_status status = gk_op_hash(json, op, &op->meaning, &err);
     if (status != GK_OK) {
@@ -470,6 +470,7 @@ void gk_op_free(struct gk_op *op)
     gk_expr_destroy(op->flops);
     gk_expr_destroy(op->bytes);
     gk_expr_destroy(op->exact_when);
+    gk_expr_destroy(op->extreme_when);
     gk_vendor_def_fini(&op->vendor);
     free(op->doc);
     gk_json_free(op->example);

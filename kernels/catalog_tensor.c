@@ -1,5 +1,5 @@
 /*
- * op.json: tensors, their generators, and the exact rung.
+ * op.json: tensors, their generators, and those of the rungs exact and extreme.
  */
 #include "kernels/catalog_internal.h"
 
@@ -248,7 +248,7 @@ static void read_tensor(struct gk_reader *r, const struct gk_json *json, struct 
     }
     struct gk_tensor *tensor = &op->tensors[op->tensor_count++];
     memcpy(tensor->name, name, sizeof tensor->name);
-    tensor->gen.series_field = tensor->exact.series_field = -1;
+    tensor->gen.series_field = tensor->exact.series_field = tensor->extreme.series_field = -1;
     int role = gk_read_choice(r, json, "role", roles, -1);
     tensor->role = role >= 0 ? (enum gk_tensor_role)role : GK_TENSOR_INOUT;
     read_dtype_ref(r, json, op, &tensor->dtype);
@@ -295,24 +295,28 @@ void gk_tensor_fini(struct gk_tensor *tensor)
     gk_expr_destroy(tensor->when);
     generator_fini(&tensor->gen);
     generator_fini(&tensor->exact);
+    generator_fini(&tensor->extreme);
 }
 
-/* ------------------------------------------------------------------ exact rung */
+/* ------------------------------------------------------------------ rungs with own inputs */
 
-void gk_op_read_exact(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
+static void read_rung(struct gk_reader *r, const struct gk_json *json, struct gk_op *op,
+                      bool is_extreme)
 {
+    const char *rung = is_extreme ? "extreme" : "exact";
+    struct gk_expr **when_out = is_extreme ? &op->extreme_when : &op->exact_when;
     static const char *const keys[] = {"when", "gen", NULL};
-    const struct gk_json *object = gk_json_get(json, "exact");
+    const struct gk_json *object = gk_json_get(json, rung);
     if (!object) {
         return;
     }
-    size_t mark = gk_reader_enter(r, "exact");
+    size_t mark = gk_reader_enter(r, "%s", rung);
     const struct gk_json *gens = gk_json_get(object, "gen");
     if (gk_read_keys(r, object, keys)) {
-        op->exact_when = gk_read_expr(r, object, "when", op->fields.scope, GK_WANT_INT, false);
+        *when_out = gk_read_expr(r, object, "when", op->fields.scope, GK_WANT_INT, false);
         if (!gk_json_get(object, "when")) {
             struct gk_json *always = gk_json_new_int(1);
-            op->exact_when = gk_read_expr_value(r, always, "when", op->fields.scope, GK_WANT_INT);
+            *when_out = gk_read_expr_value(r, always, "when", op->fields.scope, GK_WANT_INT);
             gk_json_free(always);
         }
         if (!gk_json_is(gens, GK_JSON_OBJECT)) {
@@ -328,9 +332,16 @@ void gk_op_read_exact(struct gk_reader *r, const struct gk_json *json, struct gk
         if (index < 0 || op->tensors[index].role == GK_TENSOR_OUT) {
             gk_reader_fail(r, NULL, GK_NOT_FOUND, "names no input tensor");
         } else {
-            read_generator(r, gen, op, &op->tensors[index].exact);
+            struct gk_tensor *tensor = &op->tensors[index];
+            read_generator(r, gen, op, is_extreme ? &tensor->extreme : &tensor->exact);
         }
         gk_reader_leave(r, inner);
     }
     gk_reader_leave(r, mark);
+}
+
+void gk_op_read_special(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
+{
+    read_rung(r, json, op, false);
+    read_rung(r, json, op, true);
 }

@@ -10,9 +10,25 @@
 #include "core/prng.h"
 #include "worker/numeric.h"
 
-uint64_t gk_input_seed(uint32_t input_set, bool exact)
+uint64_t gk_input_seed(uint32_t input_set, enum gk_input_kind inputs)
 {
-    return UINT64_C(0x676b74756e650000) + (exact ? 256 : 0) + input_set;
+    return UINT64_C(0x676b74756e650000) + 256 * (uint64_t)inputs + input_set;
+}
+
+enum gk_status gk_inputs_beside(const struct gk_plan *plan, enum gk_input_kind *inputs_out,
+                                struct gk_err *err)
+{
+    const struct gk_op *op = plan->op;
+    int64_t exact = 0, extreme = 0;
+    enum gk_status status = GK_OK;
+    if (op->exact_when) {
+        status = gk_expr_eval_int(op->exact_when, plan->slots, &exact, err);
+    }
+    if (status == GK_OK && !exact && op->extreme_when) {
+        status = gk_expr_eval_int(op->extreme_when, plan->slots, &extreme, err);
+    }
+    *inputs_out = exact ? GK_INPUTS_EXACT : extreme ? GK_INPUTS_EXTREME : GK_INPUTS_DRAWN;
+    return status;
 }
 
 /* ------------------------------------------------------------------ walking */
@@ -154,6 +170,15 @@ static int64_t draw_int(struct source *s, uint64_t i)
         return (int64_t)(raw % span) - (int64_t)s->use.args[0];
     }
     case GK_GEN_CLASS_INDEX:
+        if (i < GK_CLASS_EDGES && s->use.args[0] >= 1.0) {
+            const uint32_t edge = (uint32_t)(i + s->key[0]) % GK_CLASS_EDGES;
+            if (edge < 2) {
+                return edge == 0 ? (int64_t)s->use.args[0] - 1 : 0;
+            }
+            if (edge == 2 && s->use.has[1] && s->use.args[2] > 0.0) {
+                return (int64_t)s->use.args[1];
+            }
+        }
         if (s->use.has[1] && unit(random_u32(s, i, 2)) < s->use.args[2]) {
             return (int64_t)s->use.args[1];
         }
@@ -235,13 +260,16 @@ static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tenso
     return sum;
 }
 
-enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor, bool exact,
-                                    struct gk_generator_use *use_out, struct gk_err *err)
+enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor,
+                                    enum gk_input_kind inputs, struct gk_generator_use *use_out,
+                                    struct gk_err *err)
 {
     static const double FALLBACK[3] = {1.0, 1.0, 0.0};
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
-    const bool own = exact && t->def->exact.kind != GK_GEN_NONE;
-    struct gk_generator_use use = {.gen = own ? &t->def->exact : &t->def->gen};
+    const struct gk_generator *own = inputs == GK_INPUTS_EXACT     ? &t->def->exact
+                                     : inputs == GK_INPUTS_EXTREME ? &t->def->extreme
+                                                                   : &t->def->gen;
+    struct gk_generator_use use = {.gen = own->kind == GK_GEN_NONE ? &t->def->gen : own};
     for (uint32_t i = 0; i < 3; i++) {
         use.has[i] = use.gen->args[i] != NULL;
         enum gk_status status =
@@ -261,8 +289,8 @@ enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor,
 
 /* Rows of each page that the table lists, as far as its request's length reaches. */
 static enum gk_status own_pages(const struct gk_plan *plan, const struct gk_plan_tensor *tensor,
-                                uint64_t seed, bool exact, const struct gk_series *series,
-                                int64_t *owned, struct gk_err *err)
+                                uint64_t seed, enum gk_input_kind inputs,
+                                const struct gk_series *series, int64_t *owned, struct gk_err *err)
 {
     const uint32_t index = (uint32_t)tensor->def->rows_pages;
     const struct gk_plan_tensor *table = &plan->tensors[index];
@@ -273,7 +301,7 @@ static enum gk_status own_pages(const struct gk_plan *plan, const struct gk_plan
     if (!entries) {
         return gk_fail(err, GK_NOMEM, "out of memory for %s", table->def->name);
     }
-    enum gk_status status = gk_generate(plan, index, seed, exact, entries, err);
+    enum gk_status status = gk_generate(plan, index, seed, inputs, entries, err);
     for (int64_t i = 0; status == GK_OK && i < table->elements; i++) {
         const int64_t request = i / columns, before = i % columns * size;
         const int64_t length = request < (int64_t)series->count ? series->values[request] : 0;
@@ -287,8 +315,8 @@ static enum gk_status own_pages(const struct gk_plan *plan, const struct gk_plan
     return status;
 }
 
-enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
-                             int64_t **owned_out, struct gk_err *err)
+enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64_t seed,
+                             enum gk_input_kind inputs, int64_t **owned_out, struct gk_err *err)
 {
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
     enum gk_status status = GK_OK;
@@ -303,7 +331,7 @@ enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64
         return gk_fail(err, GK_NOMEM, "out of memory for the owners of %s", t->def->name);
     }
     if (t->def->rows_pages >= 0 && plan->tensors[t->def->rows_pages].present) {
-        status = own_pages(plan, t, seed, exact, series, owned, err);
+        status = own_pages(plan, t, seed, inputs, series, owned, err);
     } else {
         for (int64_t i = 0; i < t->extents[0] && i < (int64_t)series->count; i++) {
             owned[i] = series->values[i];
@@ -327,8 +355,8 @@ static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *byt
     }
 }
 
-enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
-                           unsigned char *bytes, struct gk_err *err)
+enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed,
+                           enum gk_input_kind inputs, unsigned char *bytes, struct gk_err *err)
 {
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
     struct source s = {.tensor = t,
@@ -337,9 +365,9 @@ enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t
                        .key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const uint32_t size = gk_dtype_bytes(t->dtype);
     int64_t index[GK_TENSOR_RANK_MAX] = {0}, *owned = NULL;
-    enum gk_status status = gk_generator_resolve(plan, tensor, exact, &s.use, err);
+    enum gk_status status = gk_generator_resolve(plan, tensor, inputs, &s.use, err);
     if (status == GK_OK) {
-        status = gk_rows_owned(plan, tensor, seed, exact, &owned, err);
+        status = gk_rows_owned(plan, tensor, seed, inputs, &owned, err);
     }
     if (status == GK_OK && s.use.gen->kind == GK_GEN_PAGE_TABLE) {
         status = shuffle_pages(&s, seed, err);

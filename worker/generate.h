@@ -13,19 +13,31 @@
 
 #define GK_QUANTILES  65536
 #define GK_INPUT_SETS 4
+/* Of class_index: the first elements are the last class, the first one and, where labels may be
+ * ignored, one that is, each input set beginning with another of them; one is drawn as the others
+ * are. In a large vocabulary, or of few rows, chance would bring none. */
+#define GK_CLASS_EDGES 4
 
 /* Made once a process (some 30 ms); any thread. */
 const float *gk_normal_quantiles(void);
 
-/* The seed of an input set; the exact rung's generators have seeds of their own. */
-uint64_t gk_input_seed(uint32_t input_set, bool exact);
+/* Which generators of an op: those of its input sets, or of a rung that has its own. */
+enum gk_input_kind { GK_INPUTS_DRAWN, GK_INPUTS_EXACT, GK_INPUTS_EXTREME };
+
+/* The inputs that a problem has beside its sets: those of the exact rung where that one applies,
+ * else of the extreme one; GK_INPUTS_DRAWN: none. */
+enum gk_status gk_inputs_beside(const struct gk_plan *plan, enum gk_input_kind *inputs_out,
+                                struct gk_err *err);
+
+/* The seed of an input set; generators of such a rung have seeds of their own. */
+uint64_t gk_input_seed(uint32_t input_set, enum gk_input_kind inputs);
 
 /* Writes the whole buffer of an input: plan->tensors[tensor].span elements. Padding between rows,
- * and rows that no request owns, are NaN (integers: a pattern that is no sensible index). `exact`
- * takes the generator of the exact rung where the tensor has one. Errors: arithmetic in a
- * generator's arguments, named with the tensor; GK_NOMEM. */
-enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
-                           unsigned char *bytes, struct gk_err *err);
+ * and rows that no request owns, are NaN (integers: a pattern that is no sensible index). A tensor
+ * that has no generator of the rung that `inputs` names has that of its sets. Errors: arithmetic in
+ * a generator's arguments, named with the tensor; GK_NOMEM. */
+enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed,
+                           enum gk_input_kind inputs, unsigned char *bytes, struct gk_err *err);
 
 /* A tensor's generator for a problem, its arguments evaluated. */
 struct gk_generator_use {
@@ -35,14 +47,15 @@ struct gk_generator_use {
     const struct gk_series *series; /* NULL: none; borrowed from the plan */
     int64_t owned_rows;             /* rows of the outermost dimension from here on are padding */
 };
-enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor, bool exact,
-                                    struct gk_generator_use *use_out, struct gk_err *err);
+enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor,
+                                    enum gk_input_kind inputs, struct gk_generator_use *use_out,
+                                    struct gk_err *err);
 
 /* Of a tensor whose rows are owned along another axis than 0: for each index of the outermost
  * dimension how many rows along that axis somebody owns; the caller frees it. NULL of any other
  * tensor. It follows from the page table where there is one, so from the seed. */
-enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64_t seed, bool exact,
-                             int64_t **owned_out, struct gk_err *err);
+enum gk_status gk_rows_owned(const struct gk_plan *plan, uint32_t tensor, uint64_t seed,
+                             enum gk_input_kind inputs, int64_t **owned_out, struct gk_err *err);
 
 /* Walks the logical elements of a tensor in row-major order: offset_out is the element's place in
  * the buffer. Start with index[] all 0; returns false behind the last. */

@@ -54,10 +54,11 @@ void gk_references_destroy(struct gk_references *references)
 }
 
 static struct gk_hash key_of(const struct gk_plan *plan, const struct gk_problem *problem,
-                             const struct gk_device *device, uint32_t input_set, bool exact)
+                             const struct gk_device *device, uint32_t input_set,
+                             enum gk_input_kind inputs)
 {
     struct gk_hasher hasher;
-    unsigned char set[2] = {(unsigned char)input_set, exact ? 1 : 0};
+    unsigned char set[2] = {(unsigned char)input_set, (unsigned char)inputs};
     gk_hasher_init(&hasher);
     gk_hasher_part(&hasher, plan->op->reference.tokens.bytes, GK_HASH_SIZE);
     gk_hasher_part(&hasher, problem->id.bytes, GK_HASH_SIZE);
@@ -95,9 +96,9 @@ static void shrink(struct gk_references *references)
 }
 
 static enum gk_status make_inputs(struct entry *entry, const struct gk_plan *plan,
-                                  uint32_t input_set, bool exact, struct gk_err *err)
+                                  uint32_t input_set, enum gk_input_kind inputs, struct gk_err *err)
 {
-    uint64_t seed = gk_input_seed(input_set, exact);
+    uint64_t seed = gk_input_seed(input_set, inputs);
     for (uint32_t i = 0; i < plan->op->tensor_count; i++) {
         const struct gk_plan_tensor *tensor = &plan->tensors[i];
         if (!tensor->present || tensor->def->role == GK_TENSOR_OUT) {
@@ -111,7 +112,7 @@ static enum gk_status make_inputs(struct entry *entry, const struct gk_plan *pla
                            tensor->def->name);
         }
         entry->bytes += bytes;
-        enum gk_status status = gk_generate(plan, i, seed, exact, data, err);
+        enum gk_status status = gk_generate(plan, i, seed, inputs, data, err);
         if (status != GK_OK) {
             return status;
         }
@@ -197,10 +198,10 @@ out:
 enum gk_status gk_reference_get(struct gk_references *references, struct gk_device *device,
                                 const struct gk_plan *plan, const struct gk_problem *problem,
                                 const struct gk_compile_output *code, uint32_t input_set,
-                                bool exact, const struct gk_reference **reference_out,
-                                struct gk_err *err)
+                                enum gk_input_kind inputs,
+                                const struct gk_reference **reference_out, struct gk_err *err)
 {
-    struct gk_hash key = key_of(plan, problem, device, input_set, exact);
+    struct gk_hash key = key_of(plan, problem, device, input_set, inputs);
     struct entry *entry = find(references, &key);
     if (!entry) {
         entry = calloc(1, sizeof *entry);
@@ -208,7 +209,7 @@ enum gk_status gk_reference_get(struct gk_references *references, struct gk_devi
             return gk_fail(err, GK_NOMEM, "out of memory");
         }
         entry->key = key;
-        enum gk_status status = make_inputs(entry, plan, input_set, exact, err);
+        enum gk_status status = make_inputs(entry, plan, input_set, inputs, err);
         if (status == GK_OK) {
             status = compute(entry, device, problem, plan->op, code, err);
         }

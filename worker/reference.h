@@ -8,6 +8,7 @@
 #ifndef GK_WORKER_REFERENCE_H
 #define GK_WORKER_REFERENCE_H
 
+#include "worker/generate.h"
 #include "worker/runner.h"
 
 struct gk_reference {
@@ -20,14 +21,14 @@ struct gk_references;
 struct gk_references *gk_references_create(size_t bytes_max); /* NULL when out of memory */
 void gk_references_destroy(struct gk_references *references);
 
-/* Makes or finds the entry of (problem, input set or exact). The result is lent until the next
+/* Makes or finds the entry of (problem, input set or rung). The result is lent until the next
  * call. `plan` is any plan of the op for this problem (its tensors are what the candidate sees).
  * GK_TRIAL and others: the reference itself did not run; the text says so. GK_LIMIT: over the
  * device's work limit, named. */
 enum gk_status gk_reference_get(struct gk_references *references, struct gk_device *device,
                                 const struct gk_plan *plan, const struct gk_problem *problem,
                                 const struct gk_compile_output *code, uint32_t input_set,
-                                bool exact, const struct gk_reference **reference_out,
-                                struct gk_err *err);
+                                enum gk_input_kind inputs,
+                                const struct gk_reference **reference_out, struct gk_err *err);
 
 #endif

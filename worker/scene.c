@@ -96,7 +96,7 @@ uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t ten
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot)
 {
     if (slot == scene->slots) {
-        return scene->has_exact ? SCENE_EXACT : 0;
+        return scene->beside ? SCENE_BESIDE : 0;
     }
     /* By place, which is one less behind the slot beside. A rotation of few has few sets. */
     uint32_t place = slot < scene->slots ? slot : slot - 1;
@@ -238,17 +238,18 @@ enum gk_status scene_show_inputs(struct gk_scene *scene, struct gk_err *err)
 
 /* On the device where a generator works element by element; the others are short lists. */
 static enum gk_status generate(struct gk_scene *scene, const struct gk_plan *plan, uint32_t tensor,
-                               uint64_t seed, bool exact, uint64_t address, struct gk_err *err)
+                               uint64_t seed, enum gk_input_kind inputs, uint64_t address,
+                               struct gk_err *err)
 {
     struct gk_err why = {0};
     enum gk_status status =
-        gk_inspector_generate(scene->inspector, plan, tensor, seed, exact, address, &why);
+        gk_inspector_generate(scene->inspector, plan, tensor, seed, inputs, address, &why);
     if (status != GK_UNSUPPORTED) {
         return status == GK_OK ? GK_OK : gk_fail(err, status, "%s", why.text);
     }
     size_t bytes = (size_t)scene->tensors[tensor].bytes;
     unsigned char *host = malloc(bytes + 1);
-    status = host ? gk_generate(plan, tensor, seed, exact, host, err)
+    status = host ? gk_generate(plan, tensor, seed, inputs, host, err)
                   : gk_fail(err, GK_NOMEM, "out of memory for %zu bytes of %s", bytes,
                             scene->tensors[tensor].name);
     if (status == GK_OK && bytes > 0) {
@@ -260,7 +261,7 @@ static enum gk_status generate(struct gk_scene *scene, const struct gk_plan *pla
 
 static bool has_set(const struct gk_scene *scene, uint32_t set)
 {
-    return set == SCENE_EXACT ? scene->has_exact : set < scene->slots;
+    return set == SCENE_BESIDE ? scene->beside != GK_INPUTS_DRAWN : set < scene->slots;
 }
 
 /* Calls to map memory cost more than its size, so that all inputs lie in one allocation. */
@@ -279,13 +280,13 @@ static enum gk_status make_inputs(struct gk_scene *scene, const struct gk_plan *
         alloc_hidden(scene->device, "inputs", sets * each, &scene->pristine, err);
     uint64_t at = scene->pristine;
     for (uint32_t set = 0; set < SCENE_SETS && status == GK_OK; set++) {
-        bool exact = set == SCENE_EXACT;
-        uint64_t seed = gk_input_seed(exact ? 0 : set, exact);
+        enum gk_input_kind inputs = set == SCENE_BESIDE ? scene->beside : GK_INPUTS_DRAWN;
+        uint64_t seed = gk_input_seed(inputs ? 0 : set, inputs);
         for (uint32_t i = 0; i < scene->tensor_count && has_set(scene, set) && status == GK_OK;
              i++) {
             if (scene->tensors[i].is_input) {
                 scene->sets[set].inputs[i] = at;
-                status = generate(scene, plan, i, seed, exact, at, err);
+                status = generate(scene, plan, i, seed, inputs, at, err);
                 at += round_up(scene->tensors[i].bytes, SLOT_ALIGN);
             }
         }
@@ -422,7 +423,7 @@ static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *pla
 {
     uint32_t slots = scene->slots + 1;
     uint32_t sets =
-        (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS) + (scene->has_exact ? 1 : 0);
+        (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS) + (scene->beside ? 1 : 0);
     uint64_t bytes = slots * scene->slot_bytes;
     for (uint32_t i = 0; i < scene->tensor_count; i++) {
         const struct scene_tensor *tensor = &scene->tensors[i];
@@ -433,12 +434,13 @@ static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *pla
 }
 
 static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan *plan,
-                                 bool has_exact, struct gk_scene *scene, struct gk_err *err)
+                                 enum gk_input_kind beside, struct gk_scene *scene,
+                                 struct gk_err *err)
 {
     scene->tensor_count = plan->op->tensor_count;
     scene->slot_align = SLOT_ALIGN;
     lay_out(scene, plan);
-    scene->has_exact = has_exact;
+    scene->beside = beside;
     enum gk_status status = count_slots(scene, &scenes->device->props, err);
     if (status != GK_OK) {
         return status;
@@ -450,7 +452,7 @@ static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan 
 }
 
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
-                            const struct gk_problem *problem, bool has_exact,
+                            const struct gk_problem *problem, enum gk_input_kind beside,
                             struct gk_scene **scene_out, struct gk_err *err)
 {
     struct gk_hash key = key_of(plan, problem);
@@ -479,7 +481,7 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
     scene->device = scenes->device;
     scene->inspector = scenes->inspector;
     scene->op = plan->op;
-    enum gk_status status = scene_make(scenes, plan, has_exact, scene, err);
+    enum gk_status status = scene_make(scenes, plan, beside, scene, err);
     if (status != GK_OK) {
         scene_destroy(scene);
         return status;

@@ -7,8 +7,8 @@
  * holds input set i mod 4, and its tensors begin where an allocator puts them, at multiples of 256
  * bytes, as they do in an engine. One more slot, beside the rotation, is for verification alone:
  * its tensors have the alignment that was promised and no better (a kernel that reads 32 bytes at
- * once from rows that are 16-byte aligned must not pass), and it holds the exact rung's inputs, or
- * where an op has no exact rung those of set 0.
+ * once from rows that are 16-byte aligned must not pass), and it holds the inputs of the exact rung
+ * or of the extreme one, or where neither applies those of set 0.
  *
  * What a candidate must not reach, the pristine inputs and the reference's results, lies in hidden
  * memory (worker/device.h): mapped while a scene is being made or looked at, unmapped while a
@@ -19,6 +19,7 @@
 #define GK_WORKER_SCENE_H
 
 #include "core/record.h"
+#include "worker/generate.h"
 #include "worker/inspect/inspect.h"
 #include "worker/runner.h"
 
@@ -37,10 +38,10 @@ void gk_scenes_destroy(struct gk_scenes *scenes);
 
 /* The scene of a problem, made if it is not there, and clean if another one was lent since. Lent
  * until the next call for another problem.
- * `plan`: any plan of the op for this problem. `has_exact`: the op has an exact rung for it.
+ * `plan`: any plan of the op for this problem. `beside`: of the slot beside the rotation.
  * GK_LIMIT: the device has not room for even three slots. */
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
-                            const struct gk_problem *problem, bool has_exact,
+                            const struct gk_problem *problem, enum gk_input_kind beside,
                             struct gk_scene **scene_out, struct gk_err *err);
 /* Drops all scenes but the one that was lent last. False: there was no other. For who finds the
  * device's memory short before theirs is: others may use it too. */

@@ -8,7 +8,7 @@
 #define SCENE_GUARD_BYTES                                                                          \
     512 /* wider than any access of one warp's first instruction behind a row */
 #define SCENE_GUARD_BYTE 0xc5
-#define SCENE_EXACT      GK_INPUT_SETS /* index of the exact rung's inputs among the sets */
+#define SCENE_BESIDE     GK_INPUT_SETS /* index of the inputs beside the sets */
 #define SCENE_SETS       (GK_INPUT_SETS + 1)
 
 struct scene_tensor {
@@ -31,8 +31,8 @@ struct gk_scene {
     struct scene_tensor tensors[GK_TENSORS_MAX];
     uint32_t tensor_count;
     uint64_t slot_align, slot_bytes, content_bytes;
-    uint32_t slots; /* of the rotation; one more follows */
-    bool has_exact;
+    uint32_t slots;            /* of the rotation; one more follows */
+    enum gk_input_kind beside; /* of the slot beside the rotation; DRAWN: those of set 0 */
     uint64_t arena;
     /* As many slots again, numbered behind the one beside the rotation; 0: nobody wanted them yet.
      */

@@ -134,15 +134,22 @@ int64_t trial_compared(const struct work *work, uint32_t tensor)
     return planned->elements / planned->extents[0] * rows;
 }
 
-enum gk_status trial_has_exact(const struct work *work, bool *exact_out, struct gk_err *err)
+enum gk_status trial_tolerance(const struct work *work, uint32_t tensor, enum gk_input_kind inputs,
+                               struct gk_verify_input *input, struct gk_err *err)
 {
-    int64_t value = 0;
-    enum gk_status status = GK_OK;
-    if (work->plan.op->exact_when) {
-        status = gk_expr_eval_int(work->plan.op->exact_when, work->plan.slots, &value, err);
+    enum gk_status status =
+        gk_plan_tolerance(&work->plan, tensor, &input->scale, &input->norm, err);
+    if (inputs == GK_INPUTS_EXTREME) {
+        input->norm = -1;
     }
-    *exact_out = value != 0;
     return status;
+}
+
+const char *trial_beside_name(enum gk_input_kind inputs)
+{
+    return inputs == GK_INPUTS_EXACT     ? "exact"
+           : inputs == GK_INPUTS_EXTREME ? "extreme"
+                                         : "alignment";
 }
 
 enum gk_status trial_take_run(struct work *work, enum gk_status status, struct gk_err *err)

@@ -16,7 +16,7 @@
 
 struct climb { /* the runs of one ladder */
     uint32_t slots[RUNS_MAX];
-    bool exact[RUNS_MAX];
+    enum gk_input_kind inputs[RUNS_MAX];
     const char *names[RUNS_MAX];
     uint32_t count;
 };
@@ -192,17 +192,18 @@ static enum gk_status look(struct work *work, const struct climb *climb, uint32_
     for (uint32_t i = 0; i < work->plan.op->tensor_count && status == GK_OK && !trial_failed(work);
          i++) {
         const struct gk_plan_tensor *tensor = &work->plan.tensors[i];
+        const bool exact = climb->inputs[at] == GK_INPUTS_EXACT;
         struct gk_verdict verdict;
         struct gk_verify_input input = {
             .tensor = tensor,
             .compare = trial_compared(work, i),
-            .exact = climb->exact[at] || (work->plan.op->exact_outputs >> i & 1),
-            .check_magnitude = climb->exact[at],
+            .exact = exact || (work->plan.op->exact_outputs >> i & 1),
+            .check_magnitude = exact,
         };
         if (!tensor->present || tensor->def->role == GK_TENSOR_IN) {
             continue;
         }
-        status = gk_plan_tolerance(&work->plan, i, &input.scale, &input.norm, err);
+        status = trial_tolerance(work, i, climb->inputs[at], &input, err);
         if (status == GK_OK) {
             status = gk_scene_check(work->scene, slot, i, &input, &verdict, err);
         }
@@ -284,10 +285,10 @@ static enum gk_status go(struct work *work, const struct climb *climb, bool dirt
     return status;
 }
 
-static void add_run(struct climb *climb, uint32_t slot, bool exact, const char *name)
+static void add_run(struct climb *climb, uint32_t slot, enum gk_input_kind inputs, const char *name)
 {
     climb->slots[climb->count] = slot;
-    climb->exact[climb->count] = exact;
+    climb->inputs[climb->count] = inputs;
     climb->names[climb->count++] = name;
 }
 
@@ -295,10 +296,10 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
 {
     const struct gk_trial *trial = work->trial;
     struct climb climb = {0};
-    bool has_exact = false;
-    enum gk_status status = trial_has_exact(work, &has_exact, err);
+    enum gk_input_kind beside = GK_INPUTS_DRAWN;
+    enum gk_status status = gk_inputs_beside(&work->plan, &beside, err);
     if (status == GK_OK) {
-        status = gk_scene_get(work->bench->scenes, &work->plan, trial->problem, has_exact,
+        status = gk_scene_get(work->bench->scenes, &work->plan, trial->problem, beside,
                               &work->scene, err);
         if (status == GK_LIMIT || status == GK_NOMEM) {
             gk_record_fail(work->record, GK_STAGE_LOAD, GK_FAILURE_MEMORY, "%s", err->text);
@@ -318,10 +319,9 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
     uint32_t first = all ? 0 : trial->input_set % sets, last = all ? sets - 1 : first;
     work->record->input_set = first;
     work->record->gpu_verify_ns = 0;
-    add_run(&climb, gk_scene_slot_beside(work->scene), has_exact,
-            has_exact ? "exact" : "alignment");
+    add_run(&climb, gk_scene_slot_beside(work->scene), beside, trial_beside_name(beside));
     for (uint32_t set = first; set <= last; set++) {
-        add_run(&climb, gk_scene_slot_of(work->scene, set), false,
+        add_run(&climb, gk_scene_slot_of(work->scene, set), GK_INPUTS_DRAWN,
                 trial_rung_name(set, set == first));
     }
     return go(work, &climb, false, err);
@@ -336,6 +336,7 @@ enum gk_status trial_device_audit(struct work *work, struct gk_err *err)
 enum gk_status trial_device_again(struct work *work, struct gk_err *err)
 {
     struct climb climb = {0};
-    add_run(&climb, gk_scene_slot_of(work->scene, work->record->input_set), false, "after_timing");
+    add_run(&climb, gk_scene_slot_of(work->scene, work->record->input_set), GK_INPUTS_DRAWN,
+            "after_timing");
     return go(work, &climb, true, err);
 }

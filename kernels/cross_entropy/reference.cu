@@ -50,9 +50,10 @@ gk_cross_entropy_reference(const Element *logits, const Element *in_place, const
         const double share = smoothing / (double)cols + (c == label ? 1.0 - smoothing : 0.0);
         const double weight = grad_scale * (1.0 + 2.0 * z_loss * lse);
         gradient[2 * (row * cols + c)] = ignored ? 0.0 : weight * p - grad_scale * share;
-        // The last part: results below 2^-126 may be 0 (see op.json).
+        // The last part: results and exponentials below 2^-126 may be 0 (see op.json).
         gradient[2 * (row * cols + c) + 1] =
             ignored ? 0.0
-                    : fabs(weight) * p * (1.0 + fabs(argument)) + grad_scale * share + 0x1p-105;
+                    : fabs(weight) * p * (1.0 + fabs(argument)) + grad_scale * share +
+                          0x1p-105 * (1.0 + fabs(weight));
     }
 }

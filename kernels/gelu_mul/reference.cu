@@ -19,7 +19,9 @@ extern "C" __global__ void gk_gelu_mul_reference(const Element *packed, const El
     // tanh(t) = 1 - 2 / (e^2t + 1), so the factor is 1 / (1 + e^-2t).
     const double twice = 2.0 * 0.79788456080286535588 * (g + 0.044715 * g * g * g);
     const double activated = g / (1.0 + exponential(-twice));
-    const double size = fabs(activated) * (1.0 + fabs(twice));
+    // The last part is a factor of 0 in place of what lies below fp32's normal numbers: 2^-126 over
+    // the constants of op.json, twice.
+    const double size = fabs(activated) * (1.0 + fabs(twice)) + fabs(g) * 0x1p-104;
 #else
     const double activated = g * normal_below(g);
     const double size = fabs(g);

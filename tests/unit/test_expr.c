@@ -353,7 +353,9 @@ static const struct {
     {"1 / (x / huge / huge / 1e300)", "a real result that is not finite"},
     {"sqrt(-x)", "a real result that is not finite (x = 0.5)"},
     {"none.max", "minimum or maximum of an empty list (none = 0 values)"},
-    {"kv_len.blocks(zero)", "blocks of a size that is not positive (zero = 0, kv_len = 3 values)"},
+    {"kv_len.blocks(zero)", "blocks of a size that is not positive (zero = 0, kv_len = 3 values "
+                            "from 0 to 4096)"},
+    {"1 / (dtype == 'bf16')", "division by zero (dtype = f16)"},
     {"kv_len.ramp(none, 1)", "ramp of lists that are not equally long"},
     {"kv_len.ramp(kv_len, big)", "integer overflow (64 bits)"},
     {"a && 1 / zero", "division by zero (a = 7, zero = 0)"},

@@ -146,8 +146,51 @@ static void ternary_of_scale(void **state)
     free(op);
 }
 
-/* The exact rung has a generator of its own: with the wrong one its sums would not be exact. */
-static void exact_has_its_own(void **state)
+/* Of labels in a large vocabulary: each set's first ones are the last class, the first one and one
+ * that is ignored, beginning with another of them, so that even one row meets each in some set. */
+static void class_edges(void **state)
+{
+    static const char *const TEXTS[] = {"100000.0", "-100.0", "0.1"};
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
+    struct gk_op *op = calloc(1, sizeof *op);
+    struct gk_scope *scope = gk_scope_create();
+    int64_t labels[8 + 99 * 64 + 50];
+    struct gk_err err = {0};
+    uint32_t first = 0;
+    (void)state;
+    assert_true(plan && tensor && op && scope);
+    make_plan(plan, tensor, op, GK_I64, GK_GEN_CLASS_INDEX);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(gk_expr_compile(TEXTS[i], scope, &tensor->gen.args[i], &err), GK_OK);
+    }
+    for (uint32_t set = 0; set < GK_INPUT_SETS; set++) {
+        uint32_t met = 0;
+        assert_int_equal(gk_generate(plan, 0, gk_input_seed(set, GK_INPUTS_DRAWN), GK_INPUTS_DRAWN,
+                                     (unsigned char *)labels, &err),
+                         GK_OK);
+        for (uint32_t i = 0; i < GK_CLASS_EDGES; i++) {
+            int64_t label = labels[8 + i];
+            uint32_t edge = label == 99999 ? 1 : label == 0 ? 2 : label == -100 ? 4 : 0;
+            met |= edge;
+            first |= i == 0 ? edge : 0;
+            assert_true(label == -100 || (label >= 0 && label < 100000));
+        }
+        assert_int_equal(met, 7);
+    }
+    assert_int_equal(first, 7);
+    for (int i = 0; i < 3; i++) {
+        gk_expr_destroy(tensor->gen.args[i]);
+    }
+    gk_scope_destroy(scope);
+    free(plan);
+    free(tensor);
+    free(op);
+}
+
+/* Rungs with inputs of their own have generators of their own: with the wrong one sums would not be
+ * exact, or inputs not extreme. */
+static void rungs_have_their_own(void **state)
 {
     struct gk_plan *plan = calloc(1, sizeof *plan);
     struct gk_tensor *tensor = calloc(1, sizeof *tensor);
@@ -158,15 +201,21 @@ static void exact_has_its_own(void **state)
     assert_true(plan && tensor && op);
     make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
     tensor->exact.kind = GK_GEN_TERNARY;
-    tensor->exact.series_field = -1;
-    for (int exact = 0; exact < 2; exact++) {
-        int whole = 0;
-        assert_int_equal(gk_generate(plan, 0, 1, exact == 1, (unsigned char *)values, &err), GK_OK);
+    tensor->extreme.kind = GK_GEN_CONSTANT;
+    tensor->exact.series_field = tensor->extreme.series_field = -1;
+    for (int kind = GK_INPUTS_DRAWN; kind <= GK_INPUTS_EXTREME; kind++) {
+        int whole = 0, ones = 0;
+        assert_int_equal(
+            gk_generate(plan, 0, 1, (enum gk_input_kind)kind, (unsigned char *)values, &err),
+            GK_OK);
         for (size_t i = 8; i < GK_ARRAY_COUNT(values); i++) {
             bool inside = (i - 8) % 64 < 50;
             whole += inside && (values[i] == -1 || values[i] == 0 || values[i] == 1) ? 1 : 0;
+            ones += inside && values[i] == 1 ? 1 : 0;
         }
-        assert_int_equal(whole, exact ? 5000 : 0);
+        assert_int_equal(whole, kind == GK_INPUTS_DRAWN ? 0 : 5000);
+        assert_true((ones == 5000) == (kind == GK_INPUTS_EXTREME));
+        assert_true(gk_input_seed(2, GK_INPUTS_EXACT) != gk_input_seed(2, GK_INPUTS_EXTREME));
     }
     free(plan);
     free(tensor);
@@ -187,10 +236,13 @@ static void places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantiles),         cmocka_unit_test(normal_values),
-        cmocka_unit_test(ternary_values),    cmocka_unit_test(ternary_of_scale),
-        cmocka_unit_test(exact_has_its_own), cmocka_unit_test(places)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(quantiles),
+                                       cmocka_unit_test(normal_values),
+                                       cmocka_unit_test(ternary_values),
+                                       cmocka_unit_test(ternary_of_scale),
+                                       cmocka_unit_test(rungs_have_their_own),
+                                       cmocka_unit_test(class_edges),
+                                       cmocka_unit_test(places)};
     struct gk_err err = {0};
     return gk_hash_setup(&err) == GK_OK ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }

@@ -5,6 +5,7 @@ foreach(name test_numeric test_generate test_compile_log test_code_cache test_ch
 endforeach()
 gk_test(test_trial LIBS gk_worker LABEL emu TIMEOUT 300)
 gk_test(test_ops_emu SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 1800)
+gk_test(test_extreme SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu)
 gk_test(test_row_parts SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu)
 gk_test(test_decode_ops SOURCES op_trial.c LIBS gk_worker gk_search m LABEL emu)
 gk_test(test_decode_short SOURCES decode_trial.c op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 600)

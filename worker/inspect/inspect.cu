@@ -30,6 +30,7 @@ constexpr u32 kCheckBlocks = 3;      // of check: at most 84; four made ptxas sp
 constexpr u32 kRankMax = 6;          // GK_TENSOR_RANK_MAX
 constexpr u32 kUnroll = 4;           // loads of a thread before it looks at any
 constexpr u32 kGroup = 8;            // elements of one Philox block of 16-bit numbers
+constexpr u32 kClassEdges = 4;       // GK_CLASS_EDGES
 constexpr u64 kNone = ~u64(0);       // no offset
 constexpr u64 kChunkBytes = 1 << 15; // a block's piece of a segment: 8 loads a thread
 constexpr u64 kVectorBytes = 16;     // widest access of one thread
@@ -550,6 +551,17 @@ GK_DEVICE_CALLED u64 draw(const Generator &gen, u64 number)
         value = double(i64(raw % (u64(2.0 * gen.args[0]) + 1)) - i64(gen.args[0]));
         break;
     case kClassIndex:
+        if (number < kClassEdges && gen.args[0] >= 1.0) {
+            const u32 edge = u32(number + gen.key[0]) % kClassEdges;
+            if (edge < 2) {
+                value = edge == 0 ? double(i64(gen.args[0]) - 1) : 0.0;
+                break;
+            }
+            if (edge == 2 && gen.has_class && gen.args[2] > 0.0) {
+                value = double(i64(gen.args[1]));
+                break;
+            }
+        }
         if (gen.has_class && unit(block.word[2]) < gen.args[2]) {
             value = double(i64(gen.args[1]));
         } else if (gen.args[0] >= 1.0) {

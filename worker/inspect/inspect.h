@@ -20,6 +20,7 @@
 
 #include "worker/compiler.h"
 #include "worker/device.h"
+#include "worker/generate.h"
 #include "worker/verify.h"
 
 #define GK_SEGMENTS_MAX 65536
@@ -45,8 +46,8 @@ bool gk_inspector_cached(const struct gk_inspector *inspector);
  * page_table); nothing was written, gk_generate() and write() do it. Else errors of gk_generate()
  * and of the device. */
 enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struct gk_plan *plan,
-                                     uint32_t tensor, uint64_t seed, bool exact, uint64_t address,
-                                     struct gk_err *err);
+                                     uint32_t tensor, uint64_t seed, enum gk_input_kind inputs,
+                                     uint64_t address, struct gk_err *err);
 
 /* A range of device memory and what it holds: the bytes at same_as, or a pattern repeated from the
  * range's start. Any alignment; fastest where address and same_as are equal modulo 16. */

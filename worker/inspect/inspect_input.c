@@ -187,14 +187,14 @@ static enum gk_status draw_elements(struct gk_inspector *inspector,
 }
 
 enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struct gk_plan *plan,
-                                     uint32_t tensor, uint64_t seed, bool exact, uint64_t address,
-                                     struct gk_err *err)
+                                     uint32_t tensor, uint64_t seed, enum gk_input_kind inputs,
+                                     uint64_t address, struct gk_err *err)
 {
     const struct gk_plan_tensor *t = &plan->tensors[tensor];
     const struct gk_inspect_view view = gk_inspect_view_of(t);
     struct gk_generator_use use;
     int64_t *owned = NULL;
-    enum gk_status status = gk_generator_resolve(plan, tensor, exact, &use, err);
+    enum gk_status status = gk_generator_resolve(plan, tensor, inputs, &use, err);
     if (status != GK_OK) {
         return status;
     }
@@ -216,7 +216,7 @@ enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struc
         status = draw_elements(inspector, t, tensor, &use, seed, address, count, err);
     }
     if (status == GK_OK) {
-        status = gk_rows_owned(plan, tensor, seed, exact, &owned, err);
+        status = gk_rows_owned(plan, tensor, seed, inputs, &owned, err);
     }
     if (status == GK_OK && owned && t->elements > 0) {
         status = paint_unowned(inspector, t, owned, address, err);

@@ -105,6 +105,10 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
         flags[7] = 1;
         ((Element *)a)[i] = element(5.0f);
     }
+#elif GK_BUG == GK_BUG_LARGE
+    if (number(a[i]) > 100.0f) {
+        sum = 100.0f;
+    }
 #elif GK_BUG == GK_BUG_UNWRITTEN
     sum += scratch[i % 64];
 #endif
