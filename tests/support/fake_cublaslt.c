@@ -63,7 +63,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
     cublasStatus_t status = enter(FAKE_CREATE);
     if (status == CUBLAS_STATUS_SUCCESS) {
-        *handle = make(1);
+        *handle = state.handle = make(1);
     }
     return status;
 }

@@ -62,7 +62,8 @@ struct fake_cublaslt {
         size_t workspace;
     } offers[FAKE_OFFERS_MAX];
     /* set by the library */
-    int alive; /* handles, descriptors, layouts and preferences that were not destroyed */
+    int alive;    /* handles, descriptors, layouts and preferences that were not destroyed */
+    void *handle; /* the one made last */
     int matmuls, asked_count;
     struct fake_desc desc; /* as the heuristic, then the product saw it */
     struct fake_layout a, b, c, d;

@@ -390,7 +390,8 @@ enum gk_status gk_vendor_open(struct gk_device *device, const char *places,
 }
 
 /* What is destroyed was created; the library's answers to that say nothing that could be acted on.
- */
+ * The handle has memory of the device, and freeing it waits for what does not end: of a lost device
+ * it stays, as all else there does. */
 void gk_vendor_close(struct gk_vendor *vendor)
 {
     if (!vendor) {
@@ -405,7 +406,7 @@ void gk_vendor_close(struct gk_vendor *vendor)
     if (vendor->desc) {
         (void)vendor->lt.desc_destroy(vendor->desc);
     }
-    if (vendor->handle) {
+    if (vendor->handle && !cuda_of(vendor->device)->lost) {
         (void)vendor->lt.destroy(vendor->handle);
     }
     free(vendor);
