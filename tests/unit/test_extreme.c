@@ -2,6 +2,7 @@
  * The rung of inputs of unusual size: op add has it for 333 elements, and an exact one for any
  * other number. A kernel that is wrong for large numbers alone passes every input set.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ static void run(int n, const char *values, uint32_t set, struct gk_record *recor
     gk_problem_fini(&problem);
 }
 
-static void passes(int n, const char *values, uint32_t set, uint32_t rungs)
+/* The modelled time. */
+static double passes(int n, const char *values, uint32_t set, uint32_t rungs)
 {
     struct gk_record record;
     run(n, values, set, &record);
@@ -47,7 +49,9 @@ static void passes(int n, const char *values, uint32_t set, uint32_t rungs)
         fail_msg("%d elements, %s: %s", n, values, record.message);
     }
     assert_int_equal(record.rung_count, rungs);
+    double ns = record.time_ns;
     gk_record_fini(&record);
+    return ns;
 }
 
 static void fails(int n, uint32_t set)
@@ -59,17 +63,25 @@ static void fails(int n, uint32_t set)
     gk_record_fini(&record);
 }
 
+/* Times are those of ordinary data, whatever a trial ran beside. */
+static void time_is_of_ordinary_data(void **state)
+{
+    (void)state;
+    double ordinary = passes(333, "BUG=slow_large", 0, 1);
+    assert_true(fabs(passes(333, "BUG=slow_large", GK_INPUT_SETS - 1, 2) / ordinary - 1) < 0.01);
+}
+
 /* Where each rung is a run of its own: with one input set of four, and with all. */
 static void host_compares(void **state)
 {
     (void)state;
     for (uint32_t set = 0; set + 1 < GK_INPUT_SETS; set++) {
-        passes(333, BROKEN, set, 1);
+        (void)passes(333, BROKEN, set, 1);
     }
     fails(333, GK_INPUT_SETS - 1);
     fails(333, GK_INPUT_SETS_ALL);
-    passes(333, RIGHT, GK_INPUT_SETS_ALL, 5);
-    passes(334, BROKEN, GK_INPUT_SETS_ALL, 5); /* the exact one stands in its place */
+    (void)passes(333, RIGHT, GK_INPUT_SETS_ALL, 5);
+    (void)passes(334, BROKEN, GK_INPUT_SETS_ALL, 5); /* the exact one stands in its place */
 }
 
 /* Where the slot beside the rotation has it: with every trial. */
@@ -122,7 +134,8 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest on_host[] = {cmocka_unit_test(host_compares)};
+    const struct CMUnitTest on_host[] = {cmocka_unit_test(host_compares),
+                                         cmocka_unit_test(time_is_of_ordinary_data)};
     const struct CMUnitTest on_device[] = {cmocka_unit_test(device_compares)};
     int failed = cmocka_run_group_tests(on_host, set_up, tear_down);
     return failed + cmocka_run_group_tests(on_device, set_up_scenes, tear_down);

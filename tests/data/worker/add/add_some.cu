@@ -109,6 +109,10 @@ extern "C" __global__ void add_some(const Element *a, const Element *b, Element 
     if (number(a[i]) > 100.0f) {
         sum = 100.0f;
     }
+#elif GK_BUG == GK_BUG_SLOW_LARGE // right
+    for (int k = 0; number(a[i]) > 100.0f && k < 1000; ++k) {
+        asm volatile("add.f32 %0, %0, 0f00000000;" : "+f"(sum));
+    }
 #elif GK_BUG == GK_BUG_UNWRITTEN
     sum += scratch[i % 64];
 #endif
