@@ -49,7 +49,24 @@ static struct kept kept[KEPT_MAX];
 static size_t kept_count;
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
-#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
+#define CALLS(X)                                                                                   \
+    X(fdatasync)                                                                                   \
+    X(fsync) X(ftruncate) X(open) X(pwrite) X(rename) X(send) X(sendmsg) X(unlink) X(write)        \
+        X(writev)
+#define AS_POINTER(name) __typeof__(&name) name;
+static struct {
+    CALLS(AS_POINTER)
+} real;
+#define RESOLVE(name) real.name = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name);
+
+/* Once: a handler of signals writes too, and would wait for ever for the loader's lock if the call
+ * that it came into were just asking for an address. */
+__attribute__((constructor)) static void resolve(void)
+{
+    CALLS(RESOLVE)
+}
+
+#define REAL(name) (real.name)
 
 static bool meant(void)
 {
