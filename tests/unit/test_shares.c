@@ -134,6 +134,36 @@ static void waiting_does_not_add_up(void **state)
     rig_close(&rig);
 }
 
+static int64_t urgency_of(struct rig *rig, int64_t job)
+{
+    assert_string_equal(rig_request(rig, "jobs", gk_json_new_object()), "OK");
+    const struct gk_json *jobs = gk_json_get(rig->reply, "jobs");
+    for (size_t i = 0; i < gk_json_count(jobs); i++) {
+        if (gk_json_get_int(gk_json_at(jobs, i), "job", 0) == job) {
+            return gk_json_get_int(gk_json_at(jobs, i), "effective_priority", INT64_MIN);
+        }
+    }
+    fail_msg("job %d is not open", (int)job);
+    return 0;
+}
+
+/* What waiting has added is spent by being served: a point a lease. */
+static void waiting_is_spent(void **state)
+{
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, ":memory:", TOY);
+    rig.fails = never;
+    struct rig_worker *worker = rig_connect(&rig, "s1", "emu:sm_80", 0);
+    int64_t job = job_as(&rig, "one", 1, 0, MANY);
+    pass_minutes(&rig, worker, 5);
+    int64_t waited = urgency_of(&rig, job);
+    assert_in_range(waited, 4, 5);
+    assert_int_equal(leases_of(&rig, worker, job, 3), 3);
+    assert_int_equal(urgency_of(&rig, job), waited - 3);
+    rig_close(&rig);
+}
+
 /* Both have waited for as long, since no device was free: who has twenty jobs is not ahead. */
 static void a_crowd_has_waited_once(void **state)
 {
@@ -236,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_flood_leaves_every_second_turn),
         cmocka_unit_test(a_key_without_a_search_has_a_place),
         cmocka_unit_test(waiting_does_not_add_up),
+        cmocka_unit_test(waiting_is_spent),
         cmocka_unit_test(a_crowd_has_waited_once),
         cmocka_unit_test(urgent_work_comes_first),
         cmocka_unit_test(a_key_has_a_quota),
