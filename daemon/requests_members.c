@@ -16,7 +16,7 @@ struct member {
     uint32_t types;   /* that are allowed, a bit each */
 };
 
-#define MEMBERS_MAX 24
+#define MEMBERS_MAX 24 /* of a verb, and one without a name behind them */
 
 static const struct verb_members {
     const char *verb;

@@ -289,6 +289,12 @@ struct QueryReader {
     }
 };
 
+// Rows of the block that there are; the others are queries of 0.
+GK_DEVICE u32 rows_there(const Work &work, const Shape &shape)
+{
+    return min_of(static_cast<u32>(shape.rows - work.first_row), Config::kRows);
+}
+
 // Queries that are not turned, by copies of their own: the first `there` rows of load_queries, in
 // no group yet. What is in front of a block's first keys costs time: the other rows come behind.
 GK_DEVICE void start_queries(u8 *to, const Problem &problem, const Config::Element *q, i32 first,
@@ -598,7 +604,7 @@ GK_DEVICE void finish_part(Smem &smem, State &state, const Problem &problem, con
 #if DECODE_CLUSTER
 GK_DEVICE u32 pieces_of(const Work &work, const Shape &shape)
 {
-    return min_of(static_cast<u32>(shape.rows - work.first_row), Config::kRows) * kRowPieces;
+    return rows_there(work, shape) * kRowPieces;
 }
 
 // The same in a cluster. The warp's ring is drained.
@@ -637,7 +643,7 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
                          const Partial &partial, u32 *arrivals)
 {
     Work work = place_block(shape);
-    const u32 rows_there = min_of(static_cast<u32>(shape.rows - work.first_row), Config::kRows);
+    const u32 there = rows_there(work, shape);
     constexpr bool kLengthCopied = Config::kQueriesFirst && Config::kEarly;
     Problem problem{in.lengths,  work.request, 0,        shape.q_len, shape.q_heads,
                     shape.group, shape.prefix, in.table, shape.rotary};
@@ -648,7 +654,7 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
         if (kLengthCopied && threadIdx.x == 0) {
             ptx::cp_async_4(ptx::shared_address(&smem.length), in.lengths + work.request, 4);
         }
-        start_queries(smem.query, problem, in.q, work.first_row, rows_there, work.kv_head);
+        start_queries(smem.query, problem, in.q, work.first_row, there, work.kv_head);
         ptx::cp_async_commit();
     }
     if constexpr (!Config::kEarly) {
@@ -674,7 +680,7 @@ GK_DEVICE void run_block(Smem &smem, const Inputs &in, const Shape &shape, const
     }
 #endif
     if constexpr (Config::kQueriesFirst) {
-        clear_queries(smem.query, rows_there);
+        clear_queries(smem.query, there);
         ptx::cp_async_wait<Config::kStages - 1>(); // all but tiles
     } else {
         load_queries(smem.query, problem, work.first_row, shape.rows, work.kv_head,
