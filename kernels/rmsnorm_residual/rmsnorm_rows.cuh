@@ -30,6 +30,8 @@
 
 constexpr u32 kRows = Config::kThreads / Config::kGroup; // at a time
 constexpr i32 kFilled = Config::kPieces * kStride;       // columns that a group has at a time
+// As many blocks as sets of rows: no loop, whose bounds would stand before the first loads.
+constexpr bool kOneSet = GK_BLOCKS == 0;
 
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
@@ -52,15 +54,29 @@ GK_DEVICE void call_weight(const Config::Weight *weight, i32 cols)
     }
 }
 
-// One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix. kFull:
-// each group has a row, which its pieces fill.
-template <bool kFull>
-GK_DEVICE void norm_row(Row row, i32 first, const Config::Weight *weight, const Policies &policies,
-                        float (&scratch)[kBlockWarpsMax], float mean, float eps)
-{
-    if constexpr (kFull) {
-        row.cols = kFilled;
+// The matrices, ld elements from row to row.
+struct Matrices {
+    const Config::T *x, *residual;
+    Config::T *residual_out, *y;
+    const Config::Weight *weight;
+    u32 rows, cols;
+    i64 ld;
+
+    // Row number `index`, with its first `count` columns.
+    GK_DEVICE Row row(u32 index, u32 count) const
+    {
+        const i64 begin = index * ld;
+        return Row{x + begin, Config::kResidual ? residual + begin : nullptr,
+                   Config::kResidual ? residual_out + begin : nullptr, y + begin,
+                   static_cast<i32>(count)};
     }
+};
+
+// One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix.
+GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
+                        const Policies &policies, float (&scratch)[kBlockWarpsMax], float mean,
+                        float eps)
+{
     Squares squares;
     Weights weights;
     RowPiece h[Config::kPieces];
@@ -89,32 +105,42 @@ GK_DEVICE void norm_row(Row row, i32 first, const Config::Weight *weight, const 
     }
 }
 
+// Rows from `set` on, one of each group: `set` is one that there is.
+GK_DEVICE void norm_set(const Matrices &matrices, u32 set, const Policies &policies,
+                        float (&scratch)[kBlockWarpsMax], float mean, float eps)
+{
+    const u32 index = set + threadIdx.x / Config::kGroup;
+    const i32 first = threadIdx.x % Config::kGroup * kCount;
+    if (Config::kHeld && matrices.cols == kFilled && set + kRows <= matrices.rows) {
+        norm_row(matrices.row(index, kFilled), first, matrices.weight, policies, scratch, mean,
+                 eps);
+    } else {
+        const bool inside = index < matrices.rows; // a row that is not there has no columns
+        norm_row(matrices.row(inside ? index : 0, inside ? matrices.cols : 0), first,
+                 matrices.weight, policies, scratch, mean, eps);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     gk_rmsnorm_rows(const Config::T *x, const Config::T *residual, const Config::Weight *weight,
                     Config::T *residual_out, Config::T *y, i32 rows, i32 cols, i64 ld, float mean,
                     float eps)
 {
     __shared__ float scratch[2][kBlockWarpsMax];
-    const i32 group = threadIdx.x / Config::kGroup;
-    const i32 first = threadIdx.x % Config::kGroup * kCount;
+    const Matrices matrices{
+        x, residual, residual_out, y, weight, static_cast<u32>(rows), static_cast<u32>(cols), ld};
     const Policies policies{ptx::cache_policy<Config::kLoad>(),
                             ptx::cache_policy<Config::kReuse>()};
-    u32 turn = 0;
+    u32 set = blockIdx.x * kRows; // 2^30 rows at most, and a grid has no more sets than they make
     call_weight(weight, cols);
-
-    // All threads of a block make the same turns: a reduction has a barrier in it.
-    for (i64 set = static_cast<i64>(blockIdx.x) * kRows; set < rows;
-         set += static_cast<i64>(gridDim.x) * kRows) {
-        const bool inside = set + group < rows;
-        const i64 begin = inside ? (set + group) * ld : 0;
-        const Row row{x + begin, Config::kResidual ? residual + begin : nullptr,
-                      Config::kResidual ? residual_out + begin : nullptr, y + begin,
-                      inside ? cols : 0}; // a row that is not there has no columns
-        if (Config::kHeld && cols == kFilled && set + kRows <= rows) {
-            norm_row<true>(row, first, weight, policies, scratch[turn], mean, eps);
-        } else {
-            norm_row<false>(row, first, weight, policies, scratch[turn], mean, eps);
+    if constexpr (kOneSet) {
+        norm_set(matrices, set, policies, scratch[0], mean, eps);
+    } else {
+        u32 turn = 0;
+        // All threads of a block make the same turns: a reduction has a barrier in it.
+        for (; set < matrices.rows; set += gridDim.x * kRows) {
+            norm_set(matrices, set, policies, scratch[turn], mean, eps);
+            turn ^= 1u;
         }
-        turn ^= 1u;
     }
 }

@@ -343,8 +343,7 @@ GK_DEVICE float group_reduce(float value, float (&scratch)[kBlockWarpsMax])
             scratch[threadIdx.x / kWarpSize] = value;
         }
         __syncthreads();
-        value = lane_index() < kWarps ? scratch[first + lane_index()] : Op::neutral();
-        return warp_reduce<Op>(value);
+        return warp_reduce<Op, kWarps>(scratch[first + lane_index() % kWarps]);
     }
 }
 
