@@ -32,7 +32,6 @@ constexpr u32 kRows = Config::kThreads / Config::kGroup; // at a time
 constexpr i32 kFilled = Config::kPieces * kStride;       // columns that a group has at a time
 // As many blocks as sets of rows: no loop, whose bounds would stand before the first loads.
 constexpr bool kOneSet = GK_BLOCKS == 0;
-constexpr i64 kDelay = GK_DELAY; // clocks
 
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
@@ -52,19 +51,6 @@ GK_DEVICE void call_weight(const Config::Weight *weight, i32 cols)
     const u32 column = blockIdx.x * kLine;
     if (Config::kWeighted && threadIdx.x == 0 && column < static_cast<u32>(cols)) {
         ptx::prefetch_l2(weight + column);
-    }
-}
-
-// Blocks that an SM has at the same time ask for their rows one after the other, as `place` of the
-// block on its SM says: what the first one stores leaves while the second one's rows come. Where all
-// come at once, so do all stores, at the end, when nothing else is left to do. (An H200, 256 rows of
-// 4,096 columns: 3.63 us without, 3.54 with 500 clocks.)
-GK_DEVICE void stand_back(u32 place)
-{
-    if constexpr (kDelay > 0) {
-        const i64 begin = clock64();
-        while (clock64() - begin < static_cast<i64>(place) * kDelay) {
-        }
     }
 }
 
@@ -138,7 +124,7 @@ GK_DEVICE void norm_set(const Matrices &matrices, u32 set, const Policies &polic
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     gk_rmsnorm_rows(const Config::T *x, const Config::T *residual, const Config::Weight *weight,
                     Config::T *residual_out, Config::T *y, i32 rows, i32 cols, i64 ld, float mean,
-                    float eps, i32 sms)
+                    float eps)
 {
     __shared__ float scratch[2][kBlockWarpsMax];
     const Matrices matrices{
@@ -147,7 +133,6 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
                             ptx::cache_policy<Config::kReuse>()};
     u32 set = blockIdx.x * kRows; // 2^30 rows at most, and a grid has no more sets than they make
     call_weight(weight, cols);
-    stand_back(blockIdx.x / static_cast<u32>(sms));
     if constexpr (kOneSet) {
         norm_set(matrices, set, policies, scratch[0], mean, eps);
     } else {
