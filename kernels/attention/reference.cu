@@ -1,6 +1,8 @@
 // What attention means: a block has one query of one head, a thread some of its keys, then some of
 // its columns; in double. Scores are computed twice, so that the largest is known before the first
-// exponential.
+// exponential. Keys that the mask leaves out behind the last one that is seen, and before the first,
+// are not walked over, the query's columns are made once, and no thread adds what another has added:
+// long sequences have 2^30 pairs a head.
 //
 // Magnitudes. An exponential rounded to 16 bits is off in proportion to itself, or by half a
 // subnormal (f16: 2^-25, which the last part brings to the unit of the term); one of a score that
@@ -69,9 +71,22 @@ struct Score {
     bool seen;
 };
 
+FUNCTION void add_product(Score *score, double x, double y)
+{
+    score->value += x * y;
+    score->size += fabs(x) * fabs(y);
+}
+
+// Of a key, whose row begins with 16 bytes and is whole pieces of them. Each thread of a warp has a
+// row of its own: element by element a warp would ask for 32 lines of memory for 32 elements.
+struct alignas(16) Eight {
+    Element element[8];
+};
+
 struct Query {
-    const Element *q, *k; // k: of key 0
-    const float *table, *q_angles;
+    const double *q;  // its columns, turned
+    const Element *k; // of key 0
+    const float *table;
     i64 head, q_heads, dim, rotary_dim, k_ld;
     i64 place, left, right, sink_tokens; // place: of the query among the keys
     double scale, softcap;
@@ -90,13 +105,19 @@ FUNCTION Score score_of(const Query &query, i64 j)
         return score;
     }
     const Element *k = query.k + j * query.k_ld;
-    const float *angles = query.table ? query.table + j * query.rotary_dim : nullptr;
-    for (i64 c = 0; c < query.dim; ++c) {
-        const double product = column(query.q, query.q_angles, c, query.rotary_dim) *
-                               column(k, angles, c, query.rotary_dim);
-        score.value += product;
-        score.size += fabs(product);
+#if GK_ROPE == GK_ROPE_NONE
+    for (i64 c = 0; c < query.dim; c += 8) {
+        const Eight y = *reinterpret_cast<const Eight *>(k + c);
+        for (int i = 0; i < 8; ++i) {
+            add_product(&score, query.q[c + i], number(y.element[i]));
+        }
     }
+#else
+    const float *angles = query.table + j * query.rotary_dim;
+    for (i64 c = 0; c < query.dim; ++c) {
+        add_product(&score, query.q[c], column(k, angles, c, query.rotary_dim));
+    }
+#endif
     score.value *= query.scale;
     score.size *= query.scale;
     if (query.softcap > 0.0) {
@@ -113,6 +134,36 @@ FUNCTION Score score_of(const Query &query, i64 j)
     return score;
 }
 
+// The keys from the first to behind the last that the mask may let a query see.
+struct Range {
+    i64 begin, end;
+};
+
+FUNCTION Range range_of(const Query &query, i64 kv_len)
+{
+    Range range = {0, kv_len};
+#if GK_MASK == GK_MASK_CAUSAL
+    range.end = min(kv_len, query.place + 1);
+#elif GK_MASK == GK_MASK_WINDOW
+    range.end = min(kv_len, max(query.place + query.right + 1, query.sink_tokens));
+    range.begin = query.sink_tokens > 0 ? 0 : max((i64)0, query.place - query.left);
+#endif
+    return range;
+}
+
+// Over all threads of the block, in order. `room` may be written again behind the next barrier.
+FUNCTION double block_sum(double value, double *room)
+{
+    __syncthreads(); // what was there before has been read
+    room[threadIdx.x] = value;
+    __syncthreads();
+    double sum = 0.0;
+    for (int t = 0; t < kThreads; ++t) {
+        sum += room[t];
+    }
+    return sum;
+}
+
 extern "C" __global__ void
 gk_attention_reference(const Element *q, const Element *k, const Element *v, const int *q_offsets,
                        const int *kv_offsets, const float *table, const float *sinks, double *o,
@@ -120,7 +171,7 @@ gk_attention_reference(const Element *q, const Element *k, const Element *v, con
                        i64 rotary_dim, i64 left, i64 right, i64 sink_tokens, i64 q_ld, i64 k_ld,
                        i64 v_ld, double scale, double softcap)
 {
-    __shared__ double weights[kThreads], sizes[kThreads];
+    __shared__ double weights[kThreads], widths[kThreads], columns[kThreads];
     const i64 token = blockIdx.x, head = blockIdx.y, kv_head = head / (q_heads / kv_heads);
     i64 request = 0;
     while (q_offsets[request + 1] <= token) {
@@ -132,10 +183,9 @@ gk_attention_reference(const Element *q, const Element *k, const Element *v, con
     const i64 i = token - q_before, ahead = kv_len - q_len;
 
     Query query;
-    query.q = q + row_of(q_before, q_len, q_heads, head, i, q_ld, dim);
+    query.q = columns;
     query.k = k + row_of(kv_before, kv_len, kv_heads, kv_head, 0, k_ld, dim);
     query.table = table;
-    query.q_angles = table ? table + (i + (ahead > 0 ? ahead : 0)) * rotary_dim : nullptr;
     query.head = head;
     query.q_heads = q_heads;
     query.dim = dim;
@@ -149,8 +199,16 @@ gk_attention_reference(const Element *q, const Element *k, const Element *v, con
     query.softcap = softcap;
     const Element *values = v + row_of(kv_before, kv_len, kv_heads, kv_head, 0, v_ld, dim_v);
 
+    if (threadIdx.x < dim) { // which is 256 at most, as dim_v
+        const Element *own = q + row_of(q_before, q_len, q_heads, head, i, q_ld, dim);
+        const float *angles = table ? table + (i + (ahead > 0 ? ahead : 0)) * rotary_dim : nullptr;
+        columns[threadIdx.x] = column(own, angles, threadIdx.x, rotary_dim);
+    }
+    __syncthreads();
+    const Range range = range_of(query, kv_len);
+
     double most = -1e300;
-    for (i64 j = threadIdx.x; j < kv_len; j += kThreads) {
+    for (i64 j = range.begin + threadIdx.x; j < range.end; j += kThreads) {
         const Score score = score_of(query, j);
         most = score.seen ? fmax(most, score.value) : most;
     }
@@ -163,35 +221,40 @@ gk_attention_reference(const Element *q, const Element *k, const Element *v, con
     most = fmax(most, (double)sinks[head]);
 #endif
 
-    double sum = 0.0, size_sum = 0.0, value = 0.0, magnitude = 0.0, value_sizes = 0.0;
-    for (i64 first = 0; first < kv_len; first += kThreads) {
+    double sum = 0.0, size_sum = 0.0; // of the thread's keys
+    double value = 0.0, magnitude = 0.0, value_sizes = 0.0;
+    for (i64 first = range.begin; first < range.end; first += kThreads) {
         const i64 j = first + threadIdx.x;
         __syncthreads(); // the part before has been read
-        weights[threadIdx.x] = sizes[threadIdx.x] = 0.0;
-        if (j < kv_len) {
+        weights[threadIdx.x] = widths[threadIdx.x] = 0.0;
+        if (j < range.end) {
             const Score score = score_of(query, j);
             if (score.seen) {
-                weights[threadIdx.x] = exponential(score.value - most);
-                sizes[threadIdx.x] = score.size + fabs(most - score.value);
+                const double weight = exponential(score.value - most);
+                const double size = score.size + fabs(most - score.value);
+                sum += weight;
+                size_sum += weight * size;
+                weights[threadIdx.x] = weight;
+#if GK_ROPE == GK_ROPE_NONE
+                widths[threadIdx.x] = weight * (1.0 + size / 64.0);
+#else
+                widths[threadIdx.x] = weight * (1.0 + size);
+#endif
             }
         }
         __syncthreads();
-        for (i64 t = 0; t < kThreads && first + t < kv_len; ++t) {
+        for (i64 t = 0; t < kThreads && first + t < range.end; ++t) {
             const double weight = weights[t];
-            sum += weight;
-            size_sum += weight * sizes[t];
             if (weight > 0.0 && threadIdx.x < dim_v) {
                 const double x = number(values[(first + t) * v_ld + threadIdx.x]);
                 value += weight * x;
-#if GK_ROPE == GK_ROPE_NONE
-                magnitude += weight * fabs(x) * (1.0 + sizes[t] / 64.0);
-#else
-                magnitude += weight * fabs(x) * (1.0 + sizes[t]);
-#endif
+                magnitude += widths[t] * fabs(x);
                 value_sizes += fabs(x);
             }
         }
     }
+    sum = block_sum(sum, weights);
+    size_sum = block_sum(size_sum, weights);
     double all = sum;
 #if GK_SINK
     all += exponential((double)sinks[head] - most);

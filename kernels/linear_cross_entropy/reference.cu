@@ -1,7 +1,8 @@
 // What linear_cross_entropy means: loss and lse of logits that are products in double. A block has
-// 16 rows and walks over all columns 16 at a time, one logit a thread, operands in pieces through
-// shared memory, already as doubles; each thread keeps a running maximum and sum of its columns,
-// and those of a row are put together at the end. Products of two 16-bit numbers are exact.
+// 16 rows and walks over all columns 64 at a time, four logits of a row a thread, operands in
+// pieces through shared memory, already as doubles; each thread keeps a running maximum and sum of
+// its columns, and those of a row are put together at the end. Products of two 16-bit numbers are
+// exact.
 //
 // Magnitudes. A logit is off in proportion to the sum of its products' sizes, and lse by what its
 // logits are off, weighted as softmax weights them; beside that lse is off in proportion to its own
@@ -10,14 +11,16 @@
 #include <gk/plain.cuh>
 
 constexpr int kTile = 16, kPiece = 32, kThreads = kTile * kTile;
+constexpr int kLogits = 4; // of a thread, kTile columns apart
 
-// 16 rows of one matrix, [row][k]; what lies outside is 0. The odd pitch spreads rows over banks.
-typedef double Piece[kTile][kPiece + 1];
+// Rows of one matrix, [row][k]; what lies outside is 0. The odd pitch spreads rows over banks.
+template <int kRows> using Piece = double[kRows][kPiece + 1];
 
-FUNCTION void bring(Piece piece, const Element *matrix, i64 first, i64 rows, i64 k, i64 depth,
-                    i64 pitch)
+template <int kRows>
+FUNCTION void bring(Piece<kRows> &piece, const Element *matrix, i64 first, i64 rows, i64 k,
+                    i64 depth, i64 pitch)
 {
-    for (int e = (int)threadIdx.x; e < kTile * kPiece; e += kThreads) {
+    for (int e = (int)threadIdx.x; e < kRows * kPiece; e += kThreads) {
         const int row = e / kPiece, i = e % kPiece;
         const bool inside = first + row < rows && k + i < depth;
         piece[row][i] = inside ? number(matrix[(first + row) * pitch + k + i]) : 0.0;
@@ -50,29 +53,42 @@ gk_linear_cross_entropy_reference(const Element *x, const Element *w, const i64 
                                   double *loss, double *lse_out, i64 rows, i64 cols, i64 depth,
                                   i64 ldx, i64 ldw, i64 ignore, double smoothing, double z_loss)
 {
-    __shared__ Piece x_piece, w_piece;
+    __shared__ Piece<kTile> x_piece;
+    __shared__ Piece<kTile * kLogits> w_piece;
     __shared__ Columns all[kTile][kTile];
     const i64 row0 = (i64)blockIdx.x * kTile;
     const int row = threadIdx.x / kTile, col = threadIdx.x % kTile;
     const i64 label = row0 + row < rows ? labels[row0 + row] : ignore;
     Columns mine = {-1e300, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-    for (i64 col0 = 0; col0 < cols; col0 += kTile) {
-        double logit = 0.0, size = 0.0;
+    for (i64 col0 = 0; col0 < cols; col0 += kTile * kLogits) {
+        double logit[kLogits] = {}, size[kLogits] = {};
         for (i64 k = 0; k < depth; k += kPiece) {
             __syncthreads(); // the pieces before have been used
             bring(x_piece, x, row0, rows, k, depth, ldx);
             bring(w_piece, w, col0, cols, k, depth, ldw);
             __syncthreads();
             for (int i = 0; i < kPiece; ++i) {
-                logit += x_piece[row][i] * w_piece[col][i];
-                size += fabs(x_piece[row][i] * w_piece[col][i]);
+                const double a = x_piece[row][i];
+                for (int n = 0; n < kLogits; ++n) {
+                    const double b = w_piece[col + n * kTile][i];
+                    logit[n] += a * b;
+                    size[n] += fabs(a) * fabs(b);
+                }
             }
         }
-        if (col0 + col < cols) {
-            const bool is_label = col0 + col == label && label != ignore;
-            const Columns one = {
-                logit, 1.0, size, logit, size, is_label ? logit : 0.0, is_label ? size : 0.0};
-            join(&mine, one);
+        for (int n = 0; n < kLogits; ++n) {
+            const i64 at = col0 + col + n * kTile;
+            if (at < cols) {
+                const bool is_label = at == label && label != ignore;
+                const Columns one = {logit[n],
+                                     1.0,
+                                     size[n],
+                                     logit[n],
+                                     size[n],
+                                     is_label ? logit[n] : 0.0,
+                                     is_label ? size[n] : 0.0};
+                join(&mine, one);
+            }
         }
     }
     all[row][col] = mine;

@@ -97,8 +97,9 @@ FUNCTION double exponential(double x)
     const double n = floor(x * 1.4426950408889634074 + 0.5);
     const double r = x - n * 0.693147180369123816490 - n * 1.90821492927058770002e-10;
     double term = 1.0, sum = 1.0;
+#pragma unroll
     for (int i = 1; i < 20; ++i) {
-        term *= r / i;
+        term *= r * (1.0 / i); // a constant: of long sums, divisions would be a good part
         sum += term;
     }
     return sum * __longlong_as_double((i64)(n + 1023.0) << 52);
