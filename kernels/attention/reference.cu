@@ -1,8 +1,8 @@
 // What attention means: a block has one query of one head, a thread some of its keys, then some of
 // its columns; in double. Scores are computed twice, so that the largest is known before the first
-// exponential. Keys that the mask leaves out behind the last one that is seen, and before the first,
-// are not walked over, the query's columns are made once, and no thread adds what another has added:
-// long sequences have 2^30 pairs a head.
+// exponential. Keys before the first and behind the last that the mask shows are not walked over,
+// the query's columns are made once, and no thread adds what another has added: long sequences have
+// 2^30 pairs a head.
 //
 // Magnitudes. An exponential rounded to 16 bits is off in proportion to itself, or by half a
 // subnormal (f16: 2^-25, which the last part brings to the unit of the term); one of a score that
