@@ -99,7 +99,7 @@ FUNCTION double exponential(double x)
     double term = 1.0, sum = 1.0;
 #pragma unroll
     for (int i = 1; i < 20; ++i) {
-        term *= r * (1.0 / i); // a constant: of long sums, divisions would be a good part
+        term *= r * (1.0 / i); // by a constant: no division
         sum += term;
     }
     return sum * __longlong_as_double((i64)(n + 1023.0) << 52);
