@@ -872,7 +872,15 @@ static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct 
     return core_event(core, task->job->id, "asked", body, err);
 }
 
-/* A job that is finishing takes back what nobody has begun. */
+/* A budget in seconds that is spent. Batches ahead were asked before anybody knew what a trial costs:
+ * where one takes seconds the others would cost their multiple. A search goes on until something is
+ * verified, as far as it has asked. */
+static bool is_spent(const struct task *task)
+{
+    return task->job->budget_ns > 0 && !budget_left(task) && task->trials > task->failed;
+}
+
+/* A job that is finishing, or has spent its seconds, takes back what nobody has begun. */
 static enum gk_status drop_proposed(struct gk_core *core, struct task *task, struct gk_err *err)
 {
     struct search *search = task->search;
@@ -882,7 +890,9 @@ static enum gk_status drop_proposed(struct gk_core *core, struct task *task, str
             struct gk_json *changes = gk_json_new_object();
             status = gk_json_set_string(changes, "state", "parked") &&
                              gk_json_set_string(changes, "message",
-                                                "the job was asked to finish before it ran")
+                                                task->job->finishing
+                                                    ? "the job was asked to finish before it ran"
+                                                    : "the budget was spent before it ran")
                          ? gk_db_trial_update(core->db, search->trials[i].id, changes, err)
                          : gk_fail(err, GK_NOMEM, "out of memory");
             gk_json_free(changes);
@@ -908,7 +918,7 @@ enum gk_status task_step(struct gk_core *core, struct task *task, struct gk_err 
     enum gk_status status = task_open(core, task, err);
     for (int round = 0; status == GK_OK && task->search && round < REUSE_ROUNDS_MAX; round++) {
         struct search *search = task->search;
-        if (task->job->finishing) {
+        if (task->job->finishing || is_spent(task)) {
             status = drop_proposed(core, task, err);
         }
         if (status == GK_OK && budget_left(task) &&

@@ -15,6 +15,8 @@
 #include "worker/vendor.h"
 
 #define LAUNCHES_MIN  50
+#define LAUNCHES_LONG 4   /* of those that last so long that */
+#define LONG_NS       1e8 /* so much is a sample: what begins and ends it is nothing beside it */
 #define LAUNCHES_MAX  8192
 #define STREAM_MAX    512 /* without a graph: what the driver queues before a launch has to wait */
 #define SAMPLE_NS_MIN 5e6 /* of a replay */
@@ -153,11 +155,23 @@ bool trial_is_short(const struct work *work)
     return work->estimate_ns * work->recording.launches < 2 * SAMPLE_NS_MIN;
 }
 
+/* What a sample has at least: each set is met. */
+static uint32_t launches_least(const struct work *work, double estimate_ns, bool twice)
+{
+    uint32_t slots = places(work, twice), least = LAUNCHES_MIN;
+    if (estimate_ns * LAUNCHES_MIN > LONG_NS) {
+        double enough = ceil(LONG_NS / estimate_ns);
+        least = enough < LAUNCHES_LONG ? LAUNCHES_LONG : (uint32_t)enough;
+    }
+    return least < slots ? slots : least;
+}
+
 uint32_t trial_whole_launches(const struct work *work, double estimate_ns, bool twice)
 {
     uint32_t slots = places(work, twice);
     double wanted = estimate_ns > 0 ? ceil(SAMPLE_NS_MIN / estimate_ns) : LAUNCHES_MIN;
-    wanted = wanted < LAUNCHES_MIN ? LAUNCHES_MIN : wanted;
+    double least = launches_least(work, estimate_ns, twice);
+    wanted = wanted < least ? least : wanted;
     wanted = wanted > LAUNCHES_MAX ? LAUNCHES_MAX : wanted;
     uint32_t launches = ((uint32_t)wanted + slots - 1) / slots * slots;
     if (estimate_ns * launches > SAMPLE_NS_MAX) {
@@ -360,7 +374,8 @@ static enum gk_status sample_whole(struct work *work, struct gk_err *err)
     struct gk_measured *measured = calloc(1, sizeof *measured);
     double ns = 0;
     bool twice = work->trial->sets == GK_TRIAL_SETS_TWICE;
-    bool fresh = !trial_is_recorded(work) || work->recording.launches < LAUNCHES_MIN ||
+    uint32_t least = launches_least(work, work->estimate_ns, twice);
+    bool fresh = !trial_is_recorded(work) || work->recording.launches < least ||
                  work->recording.twice != twice;
     enum gk_status status = measured ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
     if (status == GK_OK && fresh) {
@@ -379,7 +394,7 @@ static enum gk_status sample_whole(struct work *work, struct gk_err *err)
         record->time_ns = measured->median_ns;
         record->marks |= measured->count >= 6 && !measured->stable ? 1u << GK_MARK_UNSTABLE : 0;
         record->marks |= twice ? 1u << GK_MARK_L2_CARRIED : 0;
-        record->marks |= work->recording.launches < LAUNCHES_MIN ? 1u << GK_MARK_FEW_LAUNCHES : 0;
+        record->marks |= work->recording.launches < least ? 1u << GK_MARK_FEW_LAUNCHES : 0;
     }
     free(measured);
     return status;

@@ -57,6 +57,7 @@ struct rig {
     /* Fails a trial when this returns true; NULL: by the config's id, about one in nine. */
     bool (*fails)(const char *config);
     const char *driver; /* what devices say of it; NULL: nothing */
+    double trial_ns;    /* what a trial costs; 0: three milliseconds */
     uint64_t noise_state;
     uint64_t log_hash;           /* over all that a worker was given, in order of tokens */
     struct gk_json *record_seen; /* of the last answer to a trial */

@@ -19,6 +19,12 @@ static bool never(const char *config)
     return false;
 }
 
+static bool always(const char *config)
+{
+    (void)config;
+    return true;
+}
+
 /* Within 2 % of each other: all that the search finds are finalists. */
 static double close_times(const char *config)
 {
@@ -576,6 +582,35 @@ static void rows_carry_their_device(void **state)
     rig_close(&rig);
 }
 
+/* Trials of a second each under a budget of five: what was asked ahead is not run on and on. As
+ * long as nothing is verified it is. */
+static void seconds_are_not_overrun(void **state)
+{
+    struct rig rig;
+    (void)state;
+    for (int all_fail = 0; all_fail < 2; all_fail++) {
+        open_rig(&rig, false);
+        rig.trial_ns = 1e9;
+        rig.fails = all_fail ? always : never;
+        struct rig_worker *worker = rig_connect(&rig, "s1", "cuda:0", 2);
+        struct gk_json *body = rig_submit_body(&rig, "a", "sm_90a", 1, ONE),
+                       *budget = gk_json_new_object();
+        assert_true(gk_json_set_int(budget, "seconds", 5) && gk_json_set(body, "budget", budget));
+        assert_string_equal(rig_request(&rig, "submit", body), "OK");
+        int64_t job = gk_json_get_int(rig.reply, "job", 0);
+        (void)work(&rig, false);
+        (void)rig_job_state(&rig, job);
+        int64_t trials = gk_json_get_int(rig.reply, "trials", 0);
+        if (all_fail) {
+            assert_true(trials > 8 && worker->granted == (uint64_t)trials);
+        } else {
+            assert_in_range(trials, 4, 6); /* four seconds are the search's, one was on its way */
+            (void)pick_of(&rig, job);
+        }
+        rig_close(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -595,6 +630,7 @@ int main(void)
         cmocka_unit_test(a_malformed_pass_is_never_sent_again),
         cmocka_unit_test(begun_leases_are_known_after_a_restart),
         cmocka_unit_test(rows_carry_their_device),
+        cmocka_unit_test(seconds_are_not_overrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
