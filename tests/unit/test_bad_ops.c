@@ -3,7 +3,7 @@
  * tests/data/bad_kernels/ops.txt names: a fault that the emulated device finds while it runs, or a
  * rung of the ladder. The unchanged sources must pass the same trial.
  *
- * GKTUNE_TEST_SEED chooses the sample, one in fifteen; GKTUNE_TEST_ALL=1 takes all. An argument
+ * GKTUNE_TEST_SEED chooses the sample, one in thirty; GKTUNE_TEST_ALL=1 takes all. An argument
  * confines the run to mistakes of that name. GK_TWINS_SHOW=1 prints how each ended.
  */
 #include <setjmp.h>
@@ -27,7 +27,7 @@
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE 45u
 #else
-#define SAMPLE 15u
+#define SAMPLE 30u
 #endif
 
 struct mistake {

@@ -6,7 +6,7 @@
  * before a length is known (EARLY=yes): past the end of a request, of a part, of all. Broken twins
  * stand in tests/data/bad_kernels/ops.txt.
  *
- * GKTUNE_TEST_SEED chooses one case in four; GKTUNE_TEST_ALL=1 takes all.
+ * GKTUNE_TEST_SEED chooses one case in eight; GKTUNE_TEST_ALL=1 takes all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +21,9 @@
 #include "tests/unit/decode_trial.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define STEP 8
+#define STEP 16
 #else
-#define STEP 4
+#define STEP 8
 #endif
 
 /* ------------------------------------------------------------------ results */

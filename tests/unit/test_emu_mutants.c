@@ -30,12 +30,12 @@
 
 #define TABLE GK_SOURCE_DIR "/tests/data/mutants/equivalent.txt"
 
-/* Mutants of a template that a sample takes: some forty seconds on one core in all. Sanitizers cost
+/* Mutants of a template that a sample takes: some twenty seconds on one core in all. Sanitizers cost
  * ten times as much. */
 #ifdef __SANITIZE_ADDRESS__
-#define SAMPLE 8u
+#define SAMPLE 4u
 #else
-#define SAMPLE 70u
+#define SAMPLE 40u
 #endif
 
 /* Work of a mutant, times that of the original: it may go astray for long. */

@@ -30,7 +30,7 @@
 #define STEP    24
 #define STEP_OP 4
 #else
-#define STEP    6
+#define STEP    12
 #define STEP_OP 2
 #endif
 

@@ -474,6 +474,7 @@ static struct {
     uint64_t used, most;
     uint32_t graphs;            /* alive */
     uint32_t streams, streamed; /* samples without a graph, and their launches */
+    uint32_t stream_first;      /* launches before this one */
     bool tight;                 /* nothing is left while a recording is alive */
     bool streaming;
     bool recording, impatient;
@@ -629,6 +630,7 @@ static enum gk_status pressed_replay(struct gk_device *dev, struct gk_device_gra
 static enum gk_status pressed_stream_begin(struct gk_device *dev, struct gk_err *err)
 {
     pressed.streaming = true;
+    pressed.stream_first = pressed.streamed;
     pressed.streams++;
     return pressed.real->stream_begin(dev, err);
 }
@@ -637,7 +639,11 @@ static enum gk_status pressed_stream_end(struct gk_device *dev, struct gk_device
                                          struct gk_err *err)
 {
     pressed.streaming = false;
-    return pressed.real->stream_end(dev, report_out, err);
+    enum gk_status status = pressed.real->stream_end(dev, report_out, err);
+    if (status == GK_OK && pressed.launch_ns > 0) {
+        wait_for(pressed.launch_ns * (pressed.streamed - pressed.stream_first), report_out);
+    }
+    return status;
 }
 
 static enum gk_status pressed_vitals(struct gk_device *dev, struct gk_device_vitals *now_out,
@@ -987,7 +993,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(late_damage_in_passes, press_briefly, release_pressure),
         cmocka_unit_test(alignment_of_slots),
         cmocka_unit_test(floor_of_eight_bits),
-        cmocka_unit_test_setup_teardown(kept_makes_room, press, release_pressure),
+        cmocka_unit_test_setup_teardown(kept_makes_room, press_briefly, release_pressure),
         cmocka_unit_test_setup_teardown(scenes_stay_within_their_bound, press_briefly,
                                         release_pressure),
         cmocka_unit_test_setup_teardown(slow_is_not_hung, press, release_pressure),
@@ -998,7 +1004,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(carried_data_is_found, press, release_pressure),
         cmocka_unit_test_setup_teardown(nothing_carried_no_mark, press, release_pressure),
         cmocka_unit_test_setup_teardown(no_room_for_twice_the_sets, press, release_pressure),
-        cmocka_unit_test_setup_teardown(policies, press, release_pressure),
+        cmocka_unit_test_setup_teardown(policies, press_briefly, release_pressure),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     failed += cmocka_run_group_tests(on_device, set_up_scenes, tear_down);
