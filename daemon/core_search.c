@@ -872,9 +872,9 @@ static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct 
     return core_event(core, task->job->id, "asked", body, err);
 }
 
-/* A budget in seconds that is spent. Batches ahead were asked before anybody knew what a trial costs:
- * where one takes seconds the others would cost their multiple. A search goes on until something is
- * verified, as far as it has asked. */
+/* A budget in seconds that is spent. Batches ahead were asked before anybody knew what a trial
+ * costs: where one takes seconds the others would cost their multiple. A search goes on until
+ * something is verified, as far as it has asked. */
 static bool is_spent(const struct task *task)
 {
     return task->job->budget_ns > 0 && !budget_left(task) && task->trials > task->failed;

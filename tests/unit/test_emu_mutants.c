@@ -30,8 +30,8 @@
 
 #define TABLE GK_SOURCE_DIR "/tests/data/mutants/equivalent.txt"
 
-/* Mutants of a template that a sample takes: some twenty seconds on one core in all. Sanitizers cost
- * ten times as much. */
+/* Mutants of a template that a sample takes: some twenty seconds on one core in all. Sanitizers
+ * cost ten times as much. */
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE 4u
 #else

@@ -3,7 +3,7 @@ foreach(name test_numeric test_generate test_compile_log test_code_cache test_ch
     test_verify test_measure test_back_off test_seats test_pool)
   gk_test(${name} LIBS gk_worker)
 endforeach()
-gk_test(test_trial LIBS gk_worker LABEL emu TIMEOUT 300)
+gk_test(test_trial SOURCES pressed.c LIBS gk_worker LABEL emu TIMEOUT 300)
 gk_test(test_ops_emu SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 1800)
 gk_test(test_extreme SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu)
 gk_test(test_row_parts SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu)
