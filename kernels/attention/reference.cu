@@ -1,9 +1,9 @@
 // What attention means: a block has eight queries of one head that follow one another, a thread one
 // key after another for all eight, then a column or two of theirs; in double. Scores are computed
 // twice, so that the largest is known before the first exponential. Keys before the first and
-// behind the last that the mask shows are not walked over: long sequences have 2^30 pairs a head. (Eight, since a key's element must become a double, which takes
-// a GPU as long as four products of doubles: with one query a block a trial of 32,768 tokens waited
-// a quarter of a minute.)
+// behind the last that the mask shows are not walked over: long sequences have 2^30 pairs a head.
+// Eight, since to make a double of a key's element takes a GPU as long as four products of doubles:
+// with one query a block a trial of 32,768 tokens waited a quarter of a minute.
 //
 // Magnitudes. An exponential rounded to 16 bits is off in proportion to itself, or by half a
 // subnormal (f16: 2^-25, which the last part brings to the unit of the term); one of a score that
