@@ -70,10 +70,19 @@ FUNCTION i64 row_of(i64 before, i64 length, i64 heads, i64 head, i64 token, i64 
 #endif
 }
 
-// Of a key, whose row begins with 16 bytes and is whole pieces of them. Each thread of a warp has a
-// row of its own: element by element a warp would ask for 32 lines of memory for 32 elements.
+// Eight elements of a key, whose row begins with 16 bytes and is whole pieces of them, the first in
+// the lowest bits. Each thread of a warp has a row of its own: element by element a warp would ask
+// for 32 lines of memory for 32 elements.
 struct alignas(16) Eight {
-    Element element[8];
+    unsigned long long low, high;
+
+    FUNCTION Element take(Eight *eight)
+    {
+        const Element first = {(u16)eight->low};
+        eight->low = eight->low >> 16 | eight->high << 48;
+        eight->high >>= 16;
+        return first;
+    }
 };
 
 // Queries of one head and request that follow one another, and the keys of their request.
@@ -122,7 +131,7 @@ FUNCTION void finish(const Queries &queries, int n, i64 j, double *value, double
 }
 
 // Of key j and each query. kSized: with the sizes of what was added, which the largest score does
-// not need.
+// not need. Columns are a loop, two at a time: more copies of it take the compiler seconds.
 template <bool kSized>
 FUNCTION void multiply(const Queries &queries, i64 j, double *values, double *sizes)
 {
@@ -131,20 +140,20 @@ FUNCTION void multiply(const Queries &queries, i64 j, double *values, double *si
 #if GK_ROPE != GK_ROPE_NONE
     const float *angles = queries.table + j * queries.rotary_dim;
 #endif
-    for (i64 c = 0; c < queries.dim; c += 8) {
+    for (i64 first = 0; first < queries.dim; first += 8) {
 #if GK_ROPE == GK_ROPE_NONE
-        const Eight piece = *reinterpret_cast<const Eight *>(k + c);
+        Eight piece = *reinterpret_cast<const Eight *>(k + first);
 #endif
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
+#pragma unroll 2
+        for (i64 c = first; c < first + 8; ++c) {
 #if GK_ROPE == GK_ROPE_NONE
-            const double y = number(piece.element[i]);
+            const double y = number(Eight::take(&piece));
 #else
-            const double y = column(k, angles, c + i, queries.rotary_dim);
+            const double y = column(k, angles, c, queries.rotary_dim);
 #endif
 #pragma unroll
             for (int n = 0; n < kQueries; ++n) {
-                const double x = queries.q[c + i][n];
+                const double x = queries.q[c][n];
                 value[n] += x * y;
                 if (kSized) {
                     size[n] += fabs(x) * fabs(y);
@@ -180,11 +189,12 @@ FUNCTION Range range_of(const Queries &queries, i64 kv_len)
 }
 
 // For all threads to read: of each key of a part and each query. (While the largest score is looked
-// for, scores and the largest that the thread has met.) Of each query: the sum of its weights, the
-// largest score, what the widths have beyond the weights.
+// for, scores and the largest that the thread has met.) Of each query: the sum of its weights and,
+// at last, 1 over it (0 where no key was seen); the largest score; what the widths have beyond the
+// weights.
 struct Room {
     double weights[kThreads][kQueries], widths[kThreads][kQueries];
-    double sum[kQueries], most[kQueries], beyond[kQueries];
+    double sum[kQueries], share[kQueries], most[kQueries], beyond[kQueries];
 };
 
 // Each query's largest score, or that of the sink. Loops over queries are loops here: eight copies
@@ -252,7 +262,7 @@ struct Sums {
 // key. (Every value is finite: one that is not seen adds 0.)
 FUNCTION void add_values(const Room &room, const Element *v, i64 v_ld, i64 count, int c, Sums *sums)
 {
-#pragma unroll 4
+#pragma unroll 2
     for (i64 t = 0; t < count; ++t) {
         const double x = number(v[t * v_ld]), size = fabs(x);
 #pragma unroll
@@ -287,11 +297,29 @@ struct Results {
     i64 o_pitch, dim_v; // o_pitch: pairs from one query to the next
 };
 
+// One thread a query: its share, and lse.
+FUNCTION void close(const Queries &queries, Room &room, const Results &to)
+{
+    if (threadIdx.x < kQueries) {
+        const double all = room.sum[threadIdx.x], most = room.most[threadIdx.x];
+        const double share = all > 0.0 ? 1.0 / all : 0.0;
+        room.share[threadIdx.x] = share;
+        if (to.lse && threadIdx.x < queries.count) {
+            // The size of a score is divided by 64 in a width without rope.
+            const double sizes = room.beyond[threadIdx.x] * (GK_ROPE == GK_ROPE_NONE ? 64.0 : 1.0);
+            const double log = all > 0.0 ? logarithm(all) : 0.0;
+            double *out = to.lse + 2 * threadIdx.x;
+            out[0] = all > 0.0 ? most + log : __longlong_as_double(0xfff0000000000000LL);
+            out[1] = all > 0.0 ? 1.0 + fabs(most) + fabs(log) + sizes * share : 0.0;
+        }
+    }
+}
+
 FUNCTION void store(const Queries &queries, const Room &room, const Sums &sums, const Results &to)
 {
 #pragma unroll
     for (int n = 0; n < kQueries; ++n) {
-        const double all = room.sum[n];
+        const double share = room.share[n];
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) {
             const i64 at = threadIdx.x + c * kThreads;
@@ -301,18 +329,10 @@ FUNCTION void store(const Queries &queries, const Room &room, const Sums &sums, 
 #if GK_DTYPE_F16
                 magnitude += kSubnormal * sums.value_sizes[c][n];
 #endif
-                out[0] = all > 0.0 ? sums.value[c][n] / all : 0.0;
-                out[1] = all > 0.0 ? magnitude / all : 0.0;
+                out[0] = sums.value[c][n] * share;
+                out[1] = magnitude * share;
             }
         }
-    }
-    if (to.lse && threadIdx.x < queries.count) {
-        const double all = room.sum[threadIdx.x], most = room.most[threadIdx.x];
-        // The size of a score is divided by 64 in a width without rope.
-        const double sizes = room.beyond[threadIdx.x] * (GK_ROPE == GK_ROPE_NONE ? 64.0 : 1.0);
-        double *out = to.lse + 2 * threadIdx.x;
-        out[0] = all > 0.0 ? most + logarithm(all) : __longlong_as_double(0xfff0000000000000LL);
-        out[1] = all > 0.0 ? 1.0 + fabs(most) + fabs(logarithm(all)) + sizes / all : 0.0;
     }
 }
 
@@ -351,11 +371,12 @@ FUNCTION void attend(const Queries &queries, const Element *values, i64 v_ld, i6
             }
         }
     }
+    close(queries, room, to);
     __syncthreads();
     store(queries, room, sums, to);
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads)
+extern "C" __global__ void __launch_bounds__(kThreads, 3)
     gk_attention_reference(const Element *q, const Element *k, const Element *v,
                            const int *q_offsets, const int *kv_offsets, const float *table,
                            const float *sinks, double *o, double *lse, i64 batch, i64 q_heads,

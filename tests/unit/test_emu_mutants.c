@@ -33,7 +33,7 @@
 /* Mutants of a template that a sample takes: some twenty seconds on one core in all. Sanitizers
  * cost ten times as much. */
 #ifdef __SANITIZE_ADDRESS__
-#define SAMPLE 4u
+#define SAMPLE 8u
 #else
 #define SAMPLE 40u
 #endif
