@@ -22,9 +22,9 @@
 static struct op_trial_rig rig;
 static const struct gk_device_ops *true_ops;
 
-/* Launches of tens of microseconds: a sample is the fewest launches, not five milliseconds of an
- * interpreter's. What is looked at here does not depend on the time. */
-#define SLOWER 40
+/* Launches of tens of milliseconds: a sample is one of each set, not five milliseconds of an
+ * interpreter's microseconds. What is looked at here does not depend on the time. */
+#define SLOWER 10000
 static const struct gk_device_ops *model_ops;
 static struct gk_device_ops slow_ops; /* behind true_ops */
 
