@@ -830,6 +830,12 @@ static enum gk_status propose(struct gk_core *core, struct task *task, uint32_t 
     return status == GK_OK ? answer_known(core, task, trial, err) : status;
 }
 
+/* Of a budget in seconds: a fifth is kept for the final round. */
+static bool seconds_left(const struct task *task)
+{
+    return task->spent_ns < task->job->budget_ns * 0.8;
+}
+
 static bool budget_left(const struct task *task)
 {
     const struct job *job = task->job;
@@ -839,7 +845,7 @@ static bool budget_left(const struct task *task)
     if (job->budget_trials > 0) {
         return (int64_t)task->search->count < job->budget_trials;
     }
-    return task->spent_ns < job->budget_ns * 0.8; /* a fifth is kept for the final round */
+    return seconds_left(task);
 }
 
 static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct gk_err *err)
@@ -877,7 +883,7 @@ static enum gk_status ask_batch(struct gk_core *core, struct task *task, struct 
  * something is verified, as far as it has asked. */
 static bool is_spent(const struct task *task)
 {
-    return task->job->budget_ns > 0 && !budget_left(task) && task->trials > task->failed;
+    return task->job->budget_ns > 0 && !seconds_left(task) && task->trials > task->failed;
 }
 
 /* A job that is finishing, or has spent its seconds, takes back what nobody has begun. */
