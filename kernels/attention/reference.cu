@@ -97,6 +97,20 @@ struct Queries {
     double scale, softcap;
 };
 
+// The columns of queries, whose rows are q_ld elements apart from `q` on, and which turn by rows of
+// the table from `angle` on.
+FUNCTION void bring(double (&columns)[kDimMost][kQueries], const Queries &queries, const Element *q,
+                    i64 q_ld, i64 angle)
+{
+    for (int e = (int)threadIdx.x; e < queries.dim * kQueries; e += kThreads) {
+        const int c = e / kQueries, n = e % kQueries;
+        const float *angles =
+            queries.table ? queries.table + (angle + n) * queries.rotary_dim : nullptr;
+        columns[c][n] =
+            n < queries.count ? column(q + n * q_ld, angles, c, queries.rotary_dim) : 0.0;
+    }
+}
+
 FUNCTION bool is_seen(const Queries &queries, int n, i64 j)
 {
     [[maybe_unused]] const i64 place = queries.place + n;
@@ -416,16 +430,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3)
         queries.softcap = softcap;
 
         __syncthreads(); // the queries before have been used
-        for (int e = (int)threadIdx.x; e < dim * kQueries; e += kThreads) {
-            const int c = e / kQueries, n = e % kQueries;
-            double x = 0.0;
-            if (n < queries.count) {
-                const Element *own = q + row_of(q_before, q_len, q_heads, head, i + n, q_ld, dim);
-                const i64 angle = (i + n + (ahead > 0 ? ahead : 0)) * rotary_dim;
-                x = column(own, table ? table + angle : nullptr, c, rotary_dim);
-            }
-            columns[c][n] = x;
-        }
+        bring(columns, queries, q + row_of(q_before, q_len, q_heads, head, i, q_ld, dim), q_ld,
+              i + max((i64)0, ahead));
         __syncthreads();
 
         // O has no row_of of its own: results are packed in row-major order of its extents.
