@@ -14,15 +14,11 @@
 
 #include <cmocka.h>
 
-#include "search/space.h"
-#include "tests/support/check.h"
 #include "tests/support/exhaustive.h"
+#include "tests/unit/bad_op.h"
 #include "tests/unit/mistake_folder.h"
-#include "tests/unit/op_trial.h"
 
-#define KERNELS      GK_SOURCE_DIR "/kernels"
-#define LIST         GK_SOURCE_DIR "/tests/data/bad_kernels/ops.txt"
-#define MISTAKES_MAX 260u
+#define KERNELS GK_SOURCE_DIR "/kernels"
 /* One in so many. The sanitizers look at the interpreter, which meets nothing new in each. */
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE 45u
@@ -30,47 +26,10 @@
 #define SAMPLE 30u
 #endif
 
-struct mistake {
-    struct mistake_change change;
-    char op[40];
-    char device[24];   /* "": DEVICES[0] */
-    char problem[200]; /* canonical text without the op's name */
-    char config[160]; /* "PIECES=0,GROUP=128": the first legal config with these; "": the default */
-};
-
-static struct mistake mistakes[MISTAKES_MAX];
-static uint32_t mistake_count;
 static const char *const DEVICES[] = {"emu:sm_80", "emu:sm_90a"};
 static struct op_trial_rig rigs[GK_ARRAY_COUNT(DEVICES)];
 
-/* ------------------------------------------------------------------ the list */
-
-static struct mistake_change *next(void)
-{
-    assert_true(mistake_count < MISTAKES_MAX);
-    return &mistakes[mistake_count++].change;
-}
-
-static bool read_field(const char *key, const char *value)
-{
-    struct mistake *mistake = &mistakes[mistake_count - 1];
-    if (strcmp(key, "op") == 0) {
-        mistake_take(mistake->op, sizeof mistake->op, value);
-    } else if (strcmp(key, "device") == 0) {
-        mistake_take(mistake->device, sizeof mistake->device, value);
-    } else if (strcmp(key, "problem") == 0) {
-        mistake_take(mistake->problem, sizeof mistake->problem, value);
-    } else if (strcmp(key, "config") == 0) {
-        mistake_take(mistake->config, sizeof mistake->config, value);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* ------------------------------------------------------------------ judging */
-
-static const struct op_trial_rig *rig_of(const struct mistake *mistake)
+static const struct op_trial_rig *rig_of(const struct bad_op *mistake)
 {
     size_t i = 0;
     while (mistake->device[0] && strcmp(DEVICES[i], mistake->device) != 0) {
@@ -81,45 +40,23 @@ static const struct op_trial_rig *rig_of(const struct mistake *mistake)
     return &rigs[i];
 }
 
-/* "race", or "wrong_result at exact" where a rung compared. */
-static void run(const struct mistake *mistake, const char *root, char *ending, size_t size,
+static void run(const struct bad_op *twin, const char *root, char ending[BAD_ENDING_SIZE],
                 char *message, size_t message_size)
 {
-    const struct op_trial_rig *rig = rig_of(mistake);
-    struct gk_catalog *catalog = op_trial_catalog(root, mistake->op);
-    const struct gk_op *op = gk_catalog_find(catalog, mistake->op);
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
-    struct gk_record record;
-    struct gk_err err = {0};
-    char text[300];
-    (void)snprintf(text, sizeof text, "%s%s", mistake->op, mistake->problem);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, mistake->config, &config);
-    op_trial_run(rig, catalog, op, &problem, &config, GK_INPUT_SETS_ALL, &record);
-    const struct gk_rung *last = record.rung_count ? &record.rungs[record.rung_count - 1] : NULL;
-    bool compared = record.failure != GK_FAILURE_NONE && last && !last->passed;
-    (void)snprintf(ending, size, "%s%s%s", gk_failure_name(record.failure), compared ? " at " : "",
-                   compared ? last->name : "");
-    (void)snprintf(message, message_size, "%s", record.message ? record.message : "");
-    gk_record_fini(&record);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
-    gk_catalog_destroy(catalog);
+    const struct op_trial_rig *rig = rig_of(twin);
+    bad_op_run(rig, &rig->device->props, twin, root, ending, message, message_size);
 }
 
 static void broken(void **state)
 {
-    const struct mistake *mistake = *state;
-    char root[] = "/tmp/gktune-bad-ops-XXXXXX", ending[80], message[600];
-    run(mistake, KERNELS, ending, sizeof ending, message, sizeof message);
+    const struct bad_op *mistake = *state;
+    char root[] = "/tmp/gktune-bad-ops-XXXXXX", ending[BAD_ENDING_SIZE], message[600];
+    run(mistake, KERNELS, ending, message, sizeof message);
     if (strcmp(ending, "none") != 0) {
         fail_msg("%s: the unchanged sources end as %s: %s", mistake->change.name, ending, message);
     }
     mistake_folder_make(&mistake->change, mistake->op, root);
-    run(mistake, root, ending, sizeof ending, message, sizeof message);
+    run(mistake, root, ending, message, sizeof message);
     mistake_folder_remove(root);
     if (!mistake_wants(&mistake->change, ending)) {
         fail_msg("%s: ends as %s, wants %s: %s", mistake->change.name, ending,
@@ -152,24 +89,23 @@ static int tear_down(void **state)
 
 int main(int argc, char **argv)
 {
-    static struct CMUnitTest tests[MISTAKES_MAX];
+    static struct CMUnitTest tests[BAD_OPS_MAX];
     const char *text = getenv("GKTUNE_TEST_SEED");
     uint32_t chosen = 0, seed = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
     uint32_t every = test_takes_all() ? 1 : SAMPLE;
+    uint32_t count = 0;
+    const struct bad_op *twins = bad_ops(&count);
     int failed;
-    mistake_list_read(LIST, next, read_field);
-    for (uint32_t i = 0; i < mistake_count; i++) {
-        if (argc == 1 ? (i + seed) % every == 0
-                      : strstr(mistakes[i].change.name, argv[1]) != NULL) {
-            tests[chosen++] = (struct CMUnitTest){.name = mistakes[i].change.name,
+    for (uint32_t i = 0; i < count; i++) {
+        if (argc == 1 ? (i + seed) % every == 0 : strstr(twins[i].change.name, argv[1]) != NULL) {
+            tests[chosen++] = (struct CMUnitTest){.name = twins[i].change.name,
                                                   .test_func = broken,
-                                                  .initial_state = &mistakes[i]};
+                                                  .initial_state = (void *)(uintptr_t)&twins[i]};
         }
     }
     failed = _cmocka_run_group_tests("broken ops", tests, chosen, set_up, tear_down);
     if (!failed) {
-        (void)printf("twins: %u of %u broken ops rejected for their reasons\n", chosen,
-                     mistake_count);
+        (void)printf("twins: %u of %u broken ops rejected for their reasons\n", chosen, count);
     }
     return failed;
 }
