@@ -3,10 +3,10 @@
  * (default cuda:0); TEXT confines the run to twins with it in their name.
  *
  * The unchanged sources must be verified and the changed ones rejected, in a process of its own
- * each: some lose the device. Configs are those of the emulated device's run of the same twin. A GPU
- * compares results and looks around buffers, and no more: a race whose result happens to be right is
- * seen on the emulated device alone, so which twins a GPU lets pass is printed, with what the
- * emulated device says of them.
+ * each: some lose the device. Configs are those of the emulated device's run of the same twin. On a
+ * GPU results are compared and buffers looked around, and no more: a race whose result happens to
+ * be right is seen on the emulated device alone, so which twins a GPU lets pass is printed, with
+ * what the emulated device says of them.
  *
  * Exit status: 0 if every twin was rejected; 1 if one was not, or could not be run; 77 (skipped)
  * where the device cannot be opened for want of a driver or a GPU.

@@ -1,6 +1,6 @@
 /*
- * The broken twins of ops in tests/data/bad_kernels/ops.txt: what each changes, on which problem and
- * config it is run, and how a trial of it ends.
+ * The broken twins of ops in tests/data/bad_kernels/ops.txt: what each changes, on which problem
+ * and config it is run, and how a trial of it ends.
  */
 #ifndef GK_TESTS_UNIT_BAD_OP_H
 #define GK_TESTS_UNIT_BAD_OP_H
@@ -25,9 +25,9 @@ struct bad_op {
 const struct bad_op *bad_ops(uint32_t *count_out);
 
 /* A trial of the twin on all input sets, with the op's sources under `root` (the repository's
- * kernels, or a folder that mistake_folder_make made). `props`: the device that the config is chosen
- * for, which may be another one than the rig's. `ending`: "none", "race", or "wrong_result at exact"
- * where a rung compared; message: why. Fails the test where nothing comes out. */
+ * kernels, or a folder that mistake_folder_make made). `props`: of the device that the config is
+ * chosen for, which may be another one than the rig's. `ending`: "none", "race", or "wrong_result
+ * at exact" where a rung compared; message: why. Fails the test where nothing comes out. */
 void bad_op_run(const struct op_trial_rig *rig, const struct gk_device_props *props,
                 const struct bad_op *twin, const char *root, char ending[BAD_ENDING_SIZE],
                 char *message, size_t message_size);
