@@ -18,7 +18,7 @@ static uint64_t now_ms(const struct gk_crew *crew)
 
 static enum gk_status start_worker(struct gk_crew *crew, struct gk_err *err)
 {
-    const char *argv[8 + 2 * GK_DEVICES_MAX];
+    const char *argv[9 + 2 * GK_DEVICES_MAX];
     uint32_t n = 0;
     const char *folder = crew->cli->state_dir ? crew->cli->state_dir : "/tmp";
     char *spool = gk_asprintf("%s/spool", folder), *log = gk_asprintf("%s/worker.log", folder);
@@ -36,6 +36,9 @@ static enum gk_status start_worker(struct gk_crew *crew, struct gk_err *err)
     for (uint32_t i = 0; i < crew->device_count; i++) {
         argv[n++] = "--device";
         argv[n++] = crew->devices[i];
+    }
+    if (gk_options_has(&crew->cli->options, "check")) {
+        argv[n++] = "--check";
     }
     argv[n] = NULL;
     gk_child_stop(&crew->worker, STOP_MS);

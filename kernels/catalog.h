@@ -254,6 +254,19 @@ struct gk_template {
     struct gk_prior prior;
 };
 
+#define GK_SMALL_MAX        8
+#define GK_SMALL_FIELDS_MAX 16
+
+/* A smaller problem: fields that become others. */
+struct gk_small_def {
+    struct {
+        uint32_t field;
+        struct gk_expr
+            *value; /* over the larger problem's fields; NULL: left out, as its default */
+    } fields[GK_SMALL_FIELDS_MAX];
+    uint32_t count;
+};
+
 struct gk_op {
     struct gk_op_fields fields; /* name, family, fields, rules, scope */
     char *doc;
@@ -278,6 +291,8 @@ struct gk_op {
     uint32_t preference_count;
     struct gk_avoided avoided[GK_AVOIDED_MAX];
     uint32_t avoided_count;
+    struct gk_small_def small[GK_SMALL_MAX]; /* smallest first */
+    uint32_t small_count;
 };
 
 struct gk_bundle_file {
@@ -346,6 +361,11 @@ struct gk_passed_over {
 enum gk_status gk_catalog_prefer(const struct gk_op *op, const struct gk_problem *problem,
                                  struct gk_space_def *def, struct gk_passed_over *passed_out,
                                  uint32_t *count_out, struct gk_err *err);
+/* The problem made small as op.json's "small" number `which` says. GK_END: it has no such; GK_INPUT
+ * or GK_RANGE: what comes out is no problem of the op (named). */
+enum gk_status gk_problem_small(const struct gk_op *op, const struct gk_problem *problem,
+                                uint32_t which, struct gk_problem *small_out, struct gk_err *err);
+
 /* The default: first entry of op.json's list whose `when` holds and whose config is legal here.
  * GK_NOT_FOUND if none is. */
 enum gk_status gk_catalog_default(const struct gk_op *op, const struct gk_problem *problem,

@@ -181,6 +181,8 @@ void gk_op_read_vendor(struct gk_reader *r, const struct gk_json *json, struct g
 void gk_vendor_def_fini(struct gk_vendor_def *vendor);
 void gk_op_read_avoided(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_avoided_fini(struct gk_avoided *avoided);
+void gk_op_read_small(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+void gk_small_fini(struct gk_small_def *small);
 /* Values of all names of a legal config of a space: fields, parameters, derived names. `slots` has
  * GK_SCOPE_SYMBOLS_MAX of them. */
 enum gk_status gk_tree_slots(const struct gk_tree *tree, const struct gk_config *config,

@@ -372,7 +372,7 @@ void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *o
     static const char *const keys[] = {"op",      "family",  "fields",   "derived",   "constraints",
                                        "tensors", "flops",   "bytes",    "reference", "tolerance",
                                        "exact",   "extreme", "defaults", "templates", "vendor",
-                                       "prefer",  "avoids",  "example",  NULL};
+                                       "prefer",  "avoids",  "example",  "small",     NULL};
     op->fields.scope = gk_scope_create();
     if (!op->fields.scope) {
         gk_reader_fail(r, NULL, GK_NOMEM, "out of memory");
@@ -399,6 +399,7 @@ void gk_op_read(struct gk_reader *r, const struct gk_json *json, struct gk_op *o
     gk_op_read_avoided(r, json, op);
     op->flops = gk_read_expr(r, json, "flops", fields->scope, GK_WANT_REAL, true);
     op->bytes = gk_read_expr(r, json, "bytes", fields->scope, GK_WANT_REAL, true);
+    gk_op_read_small(r, json, op);
     read_template_list(r, json);
 }
 
@@ -449,6 +450,9 @@ void gk_op_free(struct gk_op *op)
     free(op->defaults);
     for (uint32_t i = 0; i < op->avoided_count; i++) {
         gk_avoided_fini(&op->avoided[i]);
+    }
+    for (uint32_t i = 0; i < op->small_count; i++) {
+        gk_small_fini(&op->small[i]);
     }
     for (uint32_t i = 0; i < op->preference_count; i++) {
         gk_preference_fini(&op->preferences[i]);

@@ -29,7 +29,8 @@ struct loaded_catalog {
 
 struct executor {
     const struct gk_executor_options *options;
-    struct gk_trial_bench bench; /* device NULL: mock */
+    struct gk_trial_bench bench;   /* device NULL: mock */
+    struct gk_trial_bench checker; /* the bench's, where it has one */
     struct gk_device_props props;
     struct loaded_catalog catalogs[CATALOGS_MAX]; /* the one used last is first */
     /* Modelled times are the same in every pass of a final round: what was verified and timed is
@@ -369,7 +370,14 @@ static enum gk_status open_scenes(struct executor *executor, struct gk_err *err)
     bench->scenes = gk_scenes_create(bench->device, bench->inspector,
                                      (uint64_t)((double)executor->props.mem_bytes * SCENES_SHARE));
     bench->kept = gk_kept_create();
-    return bench->scenes && bench->kept ? GK_OK : gk_fail(err, GK_NOMEM, "out of memory");
+    if (!bench->scenes || !bench->kept) {
+        return gk_fail(err, GK_NOMEM, "out of memory");
+    }
+    if (executor->options->checks) {
+        status = gk_checker_open(executor->props.target, &executor->checker, err);
+        bench->checker = status == GK_OK ? &executor->checker : NULL;
+    }
+    return status;
 }
 
 static enum gk_status open_device(struct executor *executor, struct gk_err *err)
@@ -393,6 +401,9 @@ static enum gk_status open_device(struct executor *executor, struct gk_err *err)
 static void executor_close(struct executor *executor)
 {
     struct gk_trial_bench *bench = &executor->bench;
+    if (bench->checker) {
+        gk_checker_close(&executor->checker);
+    }
     gk_kept_destroy(bench);
     gk_scenes_destroy(bench->scenes);
     gk_inspector_destroy(bench->inspector);

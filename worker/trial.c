@@ -389,11 +389,15 @@ static enum gk_status run_steps(struct work *work, struct gk_err *err)
                                        {NULL, trial_host_ladder},
                                        {NULL, trial_host_measure},
                                        {NULL, NULL}};
-    static const struct step device[] = {
-        {"wall_render_ns", render},    {"wall_limits_ns", limits},
-        {"wall_load_ns", load},        {"wall_ladder_ns", trial_device_ladder},
-        {NULL, note_estimate},         {"wall_measure_ns", trial_device_measure},
-        {"wall_again_ns", look_again}, {NULL, NULL}};
+    static const struct step device[] = {{"wall_render_ns", render},
+                                         {"wall_limits_ns", limits},
+                                         {"wall_load_ns", load},
+                                         {"wall_ladder_ns", trial_device_ladder},
+                                         {NULL, note_estimate},
+                                         {"wall_measure_ns", trial_device_measure},
+                                         {"wall_again_ns", look_again},
+                                         {"wall_check_ns", trial_device_check},
+                                         {NULL, NULL}};
     static const struct step vendor[] = {
         {"wall_load_ns", open_vendor},         {"wall_ladder_ns", trial_device_ladder},
         {"wall_choose_ns", choose_vendor},     {"wall_measure_ns", trial_device_measure},

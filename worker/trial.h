@@ -67,7 +67,15 @@ struct gk_trial_bench { /* what an executor keeps between trials */
     /* Somebody else was on the GPU in the trial before, however often it was tried again: whoever
      * stays there must not cost every trial four times its samples. NULL: each finds out itself. */
     bool *never_alone;
+    /* Of an emulated device of the same target: finalists run there too, on a small problem, and
+     * fail for what only it sees. NULL: none. */
+    const struct gk_trial_bench *checker;
 };
+
+/* A bench that may be another one's checker: the emulated device of that target ("sm_90a"). GK_MISSING or what else gk_device_open says: there is none. */
+enum gk_status gk_checker_open(const char *target, struct gk_trial_bench *checker_out,
+                               struct gk_err *err);
+void gk_checker_close(struct gk_trial_bench *checker);
 
 struct gk_kept *gk_kept_create(void);
 void gk_kept_clear(const struct gk_trial_bench *bench);

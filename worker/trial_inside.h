@@ -72,6 +72,10 @@ enum gk_status trial_host_measure(struct work *work, struct gk_err *err);
 enum gk_status trial_device_ladder(struct work *work, struct gk_err *err);
 /* After timing: the answer is still right, with whatever timing left in the workspaces. */
 enum gk_status trial_device_again(struct work *work, struct gk_err *err);
+/* Of finalists, where the bench has a checker: rung "emulated". Where the config is legal on no
+ * small problem of the op, or the emulated device cannot run it, the record's environment says so
+ * in "emulated_not": a GPU's verdict then stands alone. */
+enum gk_status trial_device_check(struct work *work, struct gk_err *err);
 /* After timing: nothing around was written, so that no later candidate answers for it. */
 enum gk_status trial_device_audit(struct work *work, struct gk_err *err);
 /* How long the next piece of work is waited for. `expected_ns`: what it is known to take; 0: one

@@ -50,7 +50,12 @@ static enum gk_status open_bench(struct op_trial_rig *rig, const char *device, s
     if (status != GK_OK || rig->device->props.modelled) { /* as an executor's bench is */
         return status;
     }
-    status = gk_inspector_create(rig->device, &places, NULL, &rig->bench.inspector, err);
+    static struct gk_trial_bench checker; /* as a worker with --check has it */
+    status = gk_checker_open(rig->device->props.target, &checker, err);
+    rig->bench.checker = &checker;
+    if (status == GK_OK) {
+        status = gk_inspector_create(rig->device, &places, NULL, &rig->bench.inspector, err);
+    }
     if (status == GK_OK) {
         rig->bench.scenes = gk_scenes_create(rig->device, rig->bench.inspector, SCENE_BYTES);
         rig->bench.kept = gk_kept_create();

@@ -352,6 +352,7 @@ static void identity_is_what_the_page_says(void **state)
         {"reference.cu", "a * x", "x * a", false}, /* "verified" meant something else */
         {"reference.cu", "a * x", "a /* twice */ * x", true},
         {"op.json", "elements: moves", "elements, moves", true},
+        {"op.json", "\"op\"", "\"small\": [{\"N\": \"min(N, 5)\"}], \"op\"", true},
         {"scale_plain.kernel.json", "64,", "32, 64,", true},
         {"scale_plain.kernel.json", "less than one block of work", "no work", true},
         {"scale_plain.kernel.json", "\"archs\"", "\"prior\": {\"seconds\": 1.0}, \"archs\"", true},

@@ -12,6 +12,7 @@ gk_test(test_decode_short SOURCES decode_trial.c op_trial.c LIBS gk_worker gk_se
 gk_test(test_decode_tma SOURCES decode_trial.c op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 600)
 gk_test(test_op_references SOURCES op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 300)
 gk_test(test_attention SOURCES op_trial.c LIBS gk_worker gk_search m LABEL emu TIMEOUT 300)
+gk_test(test_small SOURCES bad_op.c mistake_folder.c mistake_list.c op_trial.c LIBS gk_worker gk_search LABEL emu)
 gk_test(test_bad_ops SOURCES bad_op.c mistake_folder.c mistake_list.c op_trial.c LIBS gk_worker gk_search LABEL emu TIMEOUT 900)
 gk_test(test_op_mutants SOURCES mutant_table.c op_trial.c ptx_mutants.c LIBS gk_worker gk_search LABEL emu TIMEOUT 1800)
 gk_test(test_far SOURCES mistake_folder.c mistake_list.c nvrtc_for_tests.c op_trial.c plan_run.c

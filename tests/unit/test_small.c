@@ -1,0 +1,302 @@
+/*
+ * Small problems of ops (op.json "small"), and what a worker with a checker does with them: for the
+ * example of every op, and for the shapes of models, each default is legal on a small problem, with
+ * the code that it has there; a finalist that races is rejected by rung "emulated".
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/shapes.h"
+#include "tests/unit/bad_op.h"
+#include "tests/unit/mistake_folder.h"
+#include "worker/inspect/inspect.h"
+#include "worker/scene.h"
+#include "worker/trial_inside.h"
+
+#define KERNELS GK_SOURCE_DIR "/kernels"
+
+static struct op_trial_rig rig;
+static struct gk_trial_bench checker;
+
+/* ------------------------------------------------------------------ every op has some */
+
+static const char *const EXAMPLES[] = {
+    "gemm{\"K\":4096,\"M\":4096,\"N\":4096}",
+    "gemm{\"K\":4096,\"M\":1,\"N\":28672}",
+    "gemm{\"K\":7168,\"M\":16,\"N\":576}",
+    "gemm{\"K\":513,\"M\":129,\"N\":255,\"dtype_out\":\"f32\",\"trans\":\"TN\"}",
+    "gemm{\"K\":64,\"M\":4096,\"N\":4096,\"batch\":8}",
+    "swiglu_gateup{\"K\":4096,\"M\":2048,\"N\":14336}",
+    "linear_cross_entropy{\"K\":4096,\"cols\":128256,\"rows\":4096}",
+    "rope{\"head_dim\":128,\"kv_heads\":8,\"q_heads\":32,\"tokens\":32768}",
+    "rmsnorm_residual{\"cols\":8192,\"rows\":8192}",
+    "rmsnorm_residual{\"cols\":4096,\"rows\":1}",
+    "layernorm_dropout_residual{\"cols\":12288,\"mask\":true,\"rows\":2048}",
+    "softmax{\"cols\":128256,\"dtype\":\"f32\",\"rows\":64}",
+    "cross_entropy{\"cols\":128256,\"grad\":true,\"rows\":8192}",
+    "silu_mul{\"cols\":28672,\"rows\":8192}",
+    "gelu_mul{\"cols\":28672,\"rows\":8192}",
+    "attention{\"kv_heads\":8,\"q_heads\":32,\"seq_q\":4096}",
+    "attention{\"batch\":2,\"head_dim\":64,\"mask\":\"window\",\"q_heads\":8,\"seq_q\":4096,"
+    "\"window_left\":1000}",
+    "attention{\"batch\":3,\"kv_len\":{\"each\":[700,0,9000]},\"q_heads\":8,\"q_len\":{\"each\":"
+    "[500,3,9000]}}",
+    "attention_decode{\"batch\":1,\"kv_heads\":8,\"kv_len\":16384,\"q_heads\":32}",
+    "attention_decode{\"batch\":64,\"kv_heads\":8,\"kv_len\":8192,\"page_size\":16,\"q_heads\":64}",
+    "attention_decode{\"batch\":2,\"kv_heads\":8,\"kv_len\":4096,\"kv_lens\":{\"each\":[17,4096]},"
+    "\"prefix_len\":512,\"q_heads\":32}",
+    "mla_decode{\"batch\":128,\"kv_len\":4096,\"q_heads\":16}",
+    "mla_decode{\"batch\":1,\"kv_len\":32768,\"q_heads\":128}",
+};
+
+static bool is_same_code(const struct gk_plan *a, const struct gk_plan *b)
+{
+    for (uint32_t i = 0; i < a->launch_count; i++) {
+        const struct gk_plan_launch *x = &a->launches[i], *y = &b->launches[i];
+        if (x->present != y->present ||
+            (x->present && !gk_hash_equal(&x->module_key, &y->module_key))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void has_small(const struct gk_catalog *catalog, const char *text, const char *device)
+{
+    const char *brace = strchr(text, '{');
+    char name[40];
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_device_props props, emulated;
+    struct gk_plan plan = {0};
+    struct gk_err err = {0};
+    uint32_t tree = 0;
+    bool found = false;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(brace - text), text);
+    const struct gk_op *op = gk_catalog_find(catalog, name);
+    op_trial_need(gk_device_props_builtin(device, &props, &err), &err);
+    op_trial_need(
+        gk_device_props_builtin(strcmp(props.target, "sm_90a") == 0 ? "emu:sm_90a" : "emu:sm_80",
+                                &emulated, &err),
+        &err);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &props, &def, &err), &err);
+    op_trial_need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
+    const struct gk_template *template_ = &op->templates[0];
+    while (strcmp(template_->name, config.template_name) != 0) {
+        template_++;
+    }
+    op_trial_need(gk_plan_render(op, template_, &problem, &config, &props, &plan, &err), &err);
+    for (emulated.sms = 1; !found && emulated.sms <= 8; emulated.sms += 7) { /* as a checker has */
+        for (uint32_t which = 0; !found; which++) {
+            struct gk_problem small = {0};
+            struct gk_plan other = {0};
+            enum gk_status status = gk_problem_small(op, &problem, which, &small, &err);
+            if (status == GK_END) {
+                break;
+            }
+            op_trial_need(status, &err);
+            status = gk_plan_render(op, template_, &small, &config, &emulated, &other, &err);
+            found = status == GK_OK && is_same_code(&plan, &other);
+            gk_plan_fini(&other);
+            gk_problem_fini(&small);
+        }
+    }
+    if (!found) {
+        fail_msg("%s on %s: the default is legal on no small problem: %s", text, device, err.text);
+    }
+    gk_plan_fini(&plan);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+}
+
+static void defaults_have_small_problems(void **state)
+{
+    struct gk_diag diag;
+    struct gk_catalog *catalog = NULL;
+    (void)state;
+    gk_diag_init(&diag);
+    assert_int_equal(gk_catalog_load(KERNELS, &catalog, &diag), GK_OK);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(EXAMPLES); i++) {
+        has_small(catalog, EXAMPLES[i], "mock:sm_90a");
+        has_small(catalog, EXAMPLES[i], "mock:sm_80");
+    }
+    gk_catalog_destroy(catalog);
+    gk_diag_fini(&diag);
+}
+
+/* What is wrong is told at once. */
+static void bad_ones_are_told(void **state)
+{
+    static const struct mistake_change CHANGE = {
+        .name = "small of nothing",
+        .file = "softmax/op.json",
+        .old = "\"small\": [",
+        .new = "\"small\": [{\"nothing\": \"1\", \"dtype\": \"2\", \"rows\": \"row\"}, 5,"};
+    static const char *const TOLD[] = {"small[0].nothing: is no field of the op",
+                                       "small[0].dtype: only whole numbers become smaller",
+                                       "small[0].rows: ", "small[1]: an object from field"};
+    char root[] = "/tmp/gktune-small-XXXXXX";
+    struct gk_catalog *catalog = NULL;
+    struct gk_diag diag;
+    struct gk_err err = {0};
+    (void)state;
+    gk_diag_init(&diag);
+    mistake_folder_make(&CHANGE, "softmax", root);
+    assert_int_not_equal(gk_catalog_load_for(root, "softmax", &catalog, &diag), GK_OK);
+    mistake_folder_remove(root);
+    (void)gk_diag_status(&diag, &err); /* fills err; the failure is known */
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TOLD); i++) {
+        if (!strstr(err.text, TOLD[i])) {
+            fail_msg("'%s' is not in: %s", TOLD[i], err.text);
+        }
+    }
+    gk_diag_fini(&diag);
+}
+
+/* ------------------------------------------------------------------ the rung */
+
+/* What the check says of the twin's trial with the sources under `root`, whatever another device
+ * said before. */
+static void check(const struct bad_op *twin, const char *root, struct gk_record *record)
+{
+    struct gk_catalog *catalog = op_trial_catalog(root, twin->op);
+    const struct gk_op *op = gk_catalog_find(catalog, twin->op);
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct op_trial_built built;
+    struct gk_err err = {0};
+    char text[300];
+    (void)snprintf(text, sizeof text, "%s%s", twin->op, twin->problem);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    (void)op_trial_config(op, &problem, &def, twin->config, &config);
+    op_trial_build(&rig, catalog, op, &problem, &config, &built);
+    struct gk_trial trial = {.op = op,
+                             .template_ = built.template_,
+                             .problem = &problem,
+                             .config = &config,
+                             .input_set = GK_INPUT_SETS_ALL,
+                             .reference_code = &built.reference,
+                             .effort = gk_effort_search()};
+    for (uint32_t i = 0; i < built.plan.launch_count; i++) {
+        trial.codes[i] = &built.codes[i];
+    }
+    const struct gk_trial_bench bench = {.device = rig.device, .checker = &checker};
+    struct work *work = calloc(1, sizeof *work);
+    assert_non_null(work);
+    work->bench = &bench;
+    work->trial = &trial;
+    work->record = record;
+    op_trial_need(gk_plan_render(op, built.template_, &problem, &config, &rig.device->props,
+                                 &work->plan, &err),
+                  &err);
+    gk_record_init(record);
+    record->environment = gk_json_new_object();
+    op_trial_need(trial_device_check(work, &err), &err);
+    gk_plan_fini(&work->plan);
+    free(work);
+    op_trial_unbuild(&built);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    gk_catalog_destroy(catalog);
+}
+
+static void races_are_found_beside_a_gpu(void **state)
+{
+    static const char *const NAMES[] = {"rmsnorm uses one set of sums for all turns",
+                                        "swiglu refills the stage that it multiplies"};
+    uint32_t count = 0;
+    const struct bad_op *twins = bad_ops(&count);
+    (void)state;
+    for (size_t n = 0; n < GK_ARRAY_COUNT(NAMES); n++) {
+        const struct bad_op *twin = twins;
+        char root[] = "/tmp/gktune-small-XXXXXX";
+        struct gk_record record;
+        while (strcmp(twin->change.name, NAMES[n]) != 0) {
+            assert_true(++twin < twins + count);
+        }
+        check(twin, KERNELS, &record);
+        if (record.failure != GK_FAILURE_NONE) {
+            fail_msg("%s: %s", NAMES[n], record.message);
+        }
+        assert_int_equal(record.rung_count, 1);
+        assert_string_equal(record.rungs[0].name, "emulated");
+        assert_true(record.rungs[0].passed);
+        assert_null(gk_json_get(record.environment, "emulated_not"));
+        gk_record_fini(&record);
+        mistake_folder_make(&twin->change, twin->op, root);
+        check(twin, root, &record);
+        mistake_folder_remove(root);
+        assert_string_equal(gk_failure_name(record.failure), "race");
+        assert_int_equal(record.rung_count, 1);
+        assert_false(record.rungs[0].passed);
+        assert_non_null(strstr(record.message, "on the emulated device, "));
+        gk_record_fini(&record);
+    }
+}
+
+/* On a device that compares itself, as a GPU does. */
+static void finalists_have_the_rung(void **state)
+{
+    static const char *const TEXT = "softmax{\"cols\":96,\"rows\":9}";
+    const struct gk_compiler_places places = {.file = getenv("GKTUNE_NVRTC"),
+                                              .cuda_home = getenv("CUDA_HOME")};
+    struct gk_trial_bench *bench = &rig.bench;
+    struct gk_catalog *catalog = op_trial_catalog(KERNELS, "softmax");
+    const struct gk_op *op = gk_catalog_find(catalog, "softmax");
+    struct gk_problem problem = {0};
+    struct gk_space_def def = {0};
+    struct gk_config config = {0};
+    struct gk_err err = {0};
+    (void)state;
+    rig.device->props.l2_bytes = 4096; /* few sets */
+    op_trial_need(gk_inspector_create(rig.device, &places, NULL, &bench->inspector, &err), &err);
+    bench->scenes = gk_scenes_create(rig.device, bench->inspector, (uint64_t)64 << 20);
+    bench->kept = gk_kept_create();
+    bench->checker = &checker;
+    assert_true(bench->scenes && bench->kept);
+    op_trial_need(gk_problem_from_text(&op->fields, TEXT, &problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
+    (void)op_trial_config(op, &problem, &def, "", &config);
+    for (int is_finalist = 0; is_finalist < 2; is_finalist++) {
+        struct gk_record record;
+        op_trial_run(&rig, catalog, op, &problem, &config, is_finalist ? GK_INPUT_SETS_ALL : 1,
+                     &record);
+        if (record.failure != GK_FAILURE_NONE) {
+            fail_msg("%s", record.message);
+        }
+        const struct gk_rung *last = &record.rungs[record.rung_count - 1];
+        assert_int_equal(strcmp(last->name, "emulated") == 0, is_finalist);
+        gk_record_fini(&record);
+    }
+    gk_kept_destroy(bench);
+    gk_scenes_destroy(bench->scenes);
+    gk_inspector_destroy(bench->inspector);
+    gk_space_def_fini(&def);
+    gk_problem_fini(&problem);
+    gk_catalog_destroy(catalog);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_have_small_problems), cmocka_unit_test(bad_ones_are_told),
+        cmocka_unit_test(races_are_found_beside_a_gpu), cmocka_unit_test(finalists_have_the_rung)};
+    struct gk_err err = {0};
+    if (op_trial_open(&rig, "emu:sm_80") != 0 ||
+        gk_checker_open("sm_80", &checker, &err) != GK_OK) {
+        return 1;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gk_checker_close(&checker);
+    op_trial_close(&rig);
+    return failed;
+}
