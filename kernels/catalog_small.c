@@ -2,9 +2,9 @@
  * op.json: "small", problems that ask the same of a config on less.
  *
  * Extents and lengths are run-time arguments of a kernel, so a config's own code runs on a smaller
- * problem too: where every access can be watched, which would take hours at full size. Several sizes
- * stand one behind another, since a config may need more than the smallest has: the first on which
- * it is legal serves. It is no part of any identity: what was verified stays so.
+ * problem too: where every access can be watched, which would take hours at full size. Several
+ * sizes stand one behind another, since a config may need more than the smallest has: the first on
+ * which it is legal serves. It is no part of any identity: what was verified stays so.
  */
 #include "kernels/catalog_internal.h"
 

@@ -72,7 +72,8 @@ struct gk_trial_bench { /* what an executor keeps between trials */
     const struct gk_trial_bench *checker;
 };
 
-/* A bench that may be another one's checker: the emulated device of that target ("sm_90a"). GK_MISSING or what else gk_device_open says: there is none. */
+/* A bench that may be another one's checker: the emulated device of that target ("sm_90a").
+ * GK_MISSING, or what else gk_device_open says: there is none. */
 enum gk_status gk_checker_open(const char *target, struct gk_trial_bench *checker_out,
                                struct gk_err *err);
 void gk_checker_close(struct gk_trial_bench *checker);
