@@ -377,7 +377,7 @@ static enum gk_status open_scenes(struct executor *executor, struct gk_err *err)
         status = gk_checker_open(executor->props.target, &executor->checker, err);
         bench->checker = status == GK_OK ? &executor->checker : NULL;
     }
-    return status;
+    return status == GK_OK ? GK_OK : gk_fail_in(err, status, "--check");
 }
 
 static enum gk_status open_device(struct executor *executor, struct gk_err *err)
