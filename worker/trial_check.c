@@ -3,7 +3,7 @@
  *
  * A GPU shows what came out. That a warp read before another one had written, and found the right
  * value all the same, it does not show: on the emulated device every access is watched, under
- * schedules that a GPU takes once in a thousand launches. The code is the very code that was
+ * schedules that a GPU may hardly ever take. The code is the very code that was
  * verified and timed, since extents are its arguments.
  */
 #include <stdio.h>
@@ -77,8 +77,7 @@ static enum gk_status not_done(struct work *work, const char *why, struct gk_err
                : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
-/* Do these plans run the same code? */
-static bool is_same_code(const struct gk_plan *a, const struct gk_plan *b)
+bool trial_is_same_code(const struct gk_plan *a, const struct gk_plan *b)
 {
     bool same = a->launch_count == b->launch_count;
     for (uint32_t i = 0; same && i < a->launch_count; i++) {
@@ -101,7 +100,7 @@ static enum gk_status look_at(const struct work *work, uint32_t which, struct gk
     if (status == GK_OK) {
         status = gk_plan_render(trial->op, trial->template_, small_out, trial->config,
                                 &work->bench->checker->device->props, &plan, err);
-        *serves_out = status == GK_OK && is_same_code(&plan, &work->plan);
+        *serves_out = status == GK_OK && trial_is_same_code(&plan, &work->plan);
         gk_plan_fini(&plan);
     }
     if (!*serves_out) {

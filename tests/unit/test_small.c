@@ -54,18 +54,6 @@ static const char *const EXAMPLES[] = {
     "mla_decode{\"batch\":1,\"kv_len\":32768,\"q_heads\":128}",
 };
 
-static bool is_same_code(const struct gk_plan *a, const struct gk_plan *b)
-{
-    for (uint32_t i = 0; i < a->launch_count; i++) {
-        const struct gk_plan_launch *x = &a->launches[i], *y = &b->launches[i];
-        if (x->present != y->present ||
-            (x->present && !gk_hash_equal(&x->module_key, &y->module_key))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void has_small(const struct gk_catalog *catalog, const char *text, const char *device)
 {
     const char *brace = strchr(text, '{');
@@ -103,7 +91,7 @@ static void has_small(const struct gk_catalog *catalog, const char *text, const 
             }
             op_trial_need(status, &err);
             status = gk_plan_render(op, template_, &small, &config, &emulated, &other, &err);
-            found = status == GK_OK && is_same_code(&plan, &other);
+            found = status == GK_OK && trial_is_same_code(&plan, &other);
             gk_plan_fini(&other);
             gk_problem_fini(&small);
         }
