@@ -83,6 +83,10 @@ static enum gk_status find_unserved(struct gk_crew *crew, struct gk_err *err)
         }
         if (!served.found) {
             crew->devices[crew->device_count++] = crew->request->devices[i];
+        } else if (gk_options_has(&crew->cli->options, "check")) { /* nor is it ignored unseen */
+            gk_progress_note(crew->progress,
+                             "%s has a worker already: --check is that worker's own to say",
+                             crew->request->devices[i]);
         }
     }
     return GK_OK;
