@@ -42,3 +42,12 @@ add_test(NAME schema_shapes_refuses COMMAND ${gk_validate} --invalid
   ${shapes_corpus}/empty_list.json ${shapes_corpus}/top.json)
 set_tests_properties(schema_shapes schema_shapes_refuses PROPERTIES TIMEOUT 60)
 gk_test(test_told SOURCES ${CMAKE_SOURCE_DIR}/tests/support/sample_trials.c LIBS gk_db m)
+
+# The sanitizers' own options: without the sanitizers there is nothing to test.
+if(GKTUNE_SANITIZE)
+  add_library(gk_tls_word MODULE ${CMAKE_SOURCE_DIR}/tests/support/tls_word.c)
+  target_include_directories(gk_tls_word PRIVATE ${CMAKE_SOURCE_DIR})
+  gk_test(test_sanitizer_options LIBS gk_core)
+  target_compile_definitions(test_sanitizer_options PRIVATE GK_TLS_WORD_LIBRARY="$<TARGET_FILE:gk_tls_word>")
+  add_dependencies(test_sanitizer_options gk_tls_word)
+endif()

@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
+#include "core/json.h"
+
 #define OPTIONS_MAX 160
+#define PTX_MAX     (32u << 20)
 
 static void *open_library(void)
 {
@@ -81,14 +85,60 @@ static bool load_api(struct api *api)
            load("nvrtcGetPTX", &api->ptx) && load("nvrtcDestroyProgram", &api->destroy);
 }
 
+/* Where this PTX is kept; false where none is. */
+static bool kept_path(const char *source, const char *name, const char *const *all, int count,
+                      char *path, size_t size)
+{
+    const char *folder = getenv("GKTUNE_TEST_CODE");
+    struct gk_hasher hasher;
+    struct gk_hash key;
+    char hex[GK_HASH_TEXT_SIZE];
+
+    if (!folder || gk_hash_setup(NULL) != GK_OK) {
+        return false;
+    }
+    gk_hasher_init(&hasher);
+    gk_hasher_text(&hasher, name);
+    gk_hasher_text(&hasher, source);
+    for (int i = 0; i < count; i++) {
+        gk_hasher_text(&hasher, all[i]);
+    }
+    key = gk_hasher_final(&hasher);
+    gk_hash_hex(&key, hex);
+    return snprintf(path, size, "%s/%s.ptx", folder, hex) < (int)size;
+}
+
+static char *run_nvrtc(const struct api *api, const char *source, const char *name,
+                       const char *const *all, int count, char **log_out)
+{
+    nvrtcProgram program = NULL;
+    nvrtcResult result;
+    size_t size = 0;
+    char *ptx = NULL;
+
+    if (api->create(&program, source, name, 0, NULL, NULL) != NVRTC_SUCCESS) {
+        return NULL;
+    }
+    result = api->compile(program, count, all);
+    if (api->log_size(program, &size) == NVRTC_SUCCESS &&
+        (*log_out = calloc(1, size + 1)) != NULL) {
+        (void)api->log(program, *log_out);
+    }
+    if (result == NVRTC_SUCCESS && api->ptx_size(program, &size) == NVRTC_SUCCESS &&
+        (ptx = calloc(1, size + 1)) != NULL && api->ptx(program, ptx) != NVRTC_SUCCESS) {
+        free(ptx);
+        ptx = NULL;
+    }
+    (void)api->destroy(&program);
+    return ptx;
+}
+
 char *nvrtc_for_tests_compile(const char *source, const char *name, const char *arch,
                               const char *const *options, char **log_out)
 {
     const char *all[OPTIONS_MAX];
-    char arch_option[64], include_option[600];
+    char arch_option[64], include_option[600], path[600];
     const char *home = getenv("CUDA_HOME");
-    nvrtcProgram program = NULL;
-    nvrtcResult result;
     struct api api;
     size_t size = 0;
     char *ptx = NULL;
@@ -107,18 +157,13 @@ char *nvrtc_for_tests_compile(const char *source, const char *name, const char *
     while (options && *options && count < OPTIONS_MAX) {
         all[count++] = *options++;
     }
-    if (api.create(&program, source, name, 0, NULL, NULL) != NVRTC_SUCCESS) {
-        return NULL;
+    bool keeps = kept_path(source, name, all, count, path, sizeof path);
+    if (keeps && gk_file_load(path, PTX_MAX, &ptx, &size, NULL) == GK_OK) {
+        return ptx;
     }
-    result = api.compile(program, count, all);
-    if (api.log_size(program, &size) == NVRTC_SUCCESS && (*log_out = calloc(1, size + 1)) != NULL) {
-        (void)api.log(program, *log_out);
+    ptx = run_nvrtc(&api, source, name, all, count, log_out);
+    if (keeps && ptx && (!*log_out || !**log_out)) {
+        (void)gk_file_store(path, ptx, strlen(ptx), NULL); /* then it is compiled once more */
     }
-    if (result == NVRTC_SUCCESS && api.ptx_size(program, &size) == NVRTC_SUCCESS &&
-        (ptx = calloc(1, size + 1)) != NULL && api.ptx(program, ptx) != NVRTC_SUCCESS) {
-        free(ptx);
-        ptx = NULL;
-    }
-    (void)api.destroy(&program);
     return ptx;
 }

@@ -13,6 +13,7 @@
 
 #include "core/status.h"
 #include "search/space.h"
+#include "tests/unit/code_for_tests.h"
 #include "worker/device_emu.h"
 
 void op_trial_need(enum gk_status status, const struct gk_err *err)
@@ -114,7 +115,7 @@ void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *c
     struct gk_err err = {0};
     op_trial_need(gk_compile_job_make(catalog, plan, launch, rig->device->props.target, &job, &err),
                   &err);
-    op_trial_need(gk_compile_job_run(&job, rig->compiler, output, &err), &err);
+    op_trial_need(code_for_tests_run(&job, rig->compiler, output, &err), &err);
     gk_compile_job_fini(&job);
     if (!output->compiled) {
         fail_msg("%s", output->log);

@@ -15,6 +15,7 @@
 
 #include "search/space.h"
 #include "tests/support/check.h"
+#include "tests/unit/code_for_tests.h"
 #include "tests/unit/op_trial.h"
 #include "worker/generate.h"
 #include "worker/numeric.h"
@@ -117,7 +118,7 @@ static void open_sight(struct sight *s, const struct gk_catalog *catalog, const 
     op_trial_need(gk_plan_reference(s->op, &s->problem, &rig.device->props, &s->plan, &err), &err);
     op_trial_need(gk_compile_job_make(catalog, &s->plan, 0, rig.device->props.target, &job, &err),
                   &err);
-    op_trial_need(gk_compile_job_run(&job, rig.compiler, &code, &err), &err);
+    op_trial_need(code_for_tests_run(&job, rig.compiler, &code, &err), &err);
     if (!code.compiled) {
         fail_msg("%s", code.log);
     }

@@ -210,33 +210,33 @@ static void fill_inputs(const struct gk_plan *plan, struct plan_run *run, uint64
 }
 
 /* Factor of the product at k that the scale tensors give. */
-static double scale_of(const struct gk_problem *problem, const struct gk_plan *plan,
-                       const struct plan_run *run, int64_t batch, int64_t matrix, int64_t m,
-                       int64_t n, int64_t k)
+static double scale_of(struct view a, struct view b, bool blocks, int64_t batch, int64_t matrix,
+                       int64_t m, int64_t n, int64_t k)
 {
-    struct view a = view_of(plan, run, "A_scale"), b = view_of(plan, run, "B_scale");
-    bool blocks = field(problem, "scale") == SCALE_BLOCK128;
     return !a.tensor ? 1
            : blocks  ? at(a, batch, m, k / 128) * at(b, matrix, n / 128, k / 128)
                      : at(a, batch, 0, 0) * at(b, matrix, 0, 0);
 }
 
-/* alpha A B + bias at one column of the product, before beta and activation. */
+/* alpha A B + bias at one column of the product, before beta and activation. What is looked up by
+ * its name is looked up ahead of the loop: the lookups would take most of the test's time. */
 static void product_at(const struct gk_problem *problem, const struct gk_plan *plan,
                        const struct plan_run *run, int64_t batch, int64_t m, int64_t n,
                        double pair[2])
 {
     struct view a = view_of(plan, run, "A"), b = view_of(plan, run, "B");
+    struct view a_scale = view_of(plan, run, "A_scale"), b_scale = view_of(plan, run, "B_scale");
     struct view bias = view_of(plan, run, "bias_row");
     bool a_along_k = field(problem, "a_along_k"), b_along_k = field(problem, "b_along_k");
+    bool blocks = field(problem, "scale") == SCALE_BLOCK128;
     double alpha = real_field(problem, "alpha");
     int64_t groups = field(problem, "groups"), group = m / (field(problem, "M") / groups);
-    int64_t matrix = batch * groups + group;
+    int64_t matrix = batch * groups + group, depth = field(problem, "K");
     pair[0] = pair[1] = 0;
-    for (int64_t k = 0; k < field(problem, "K"); k++) {
+    for (int64_t k = 0; k < depth; k++) {
         double x = a_along_k ? at(a, batch, m, k) : at(a, batch, k, m);
         double y = b_along_k ? at(b, matrix, n, k) : at(b, matrix, k, n);
-        double term = alpha * x * y * scale_of(problem, plan, run, batch, matrix, m, n, k);
+        double term = alpha * x * y * scale_of(a_scale, b_scale, blocks, batch, matrix, m, n, k);
         pair[0] += term;
         pair[1] += fabs(term);
     }

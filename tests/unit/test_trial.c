@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/code_for_tests.h"
 #include "tests/unit/pressed.h"
-#include "worker/compile_job.h"
 #include "worker/trial_inside.h"
 
 static struct gk_compiler *compiler;
@@ -86,7 +86,7 @@ static void compile(const struct gk_catalog *catalog, const struct gk_plan *plan
     need(gk_compile_job_make(catalog, plan, launch, "sm_80", &job, &err), &err);
     struct gk_json *json = gk_compile_job_to_json(&job); /* as it travels */
     need(gk_compile_job_from_json(json, &copy, &err), &err);
-    need(gk_compile_job_run(&copy, compiler, output, &err), &err);
+    need(code_for_tests_run(&copy, compiler, output, &err), &err);
     gk_json_free(json);
     gk_compile_job_fini(&job);
     gk_compile_job_fini(&copy);
