@@ -37,7 +37,7 @@ def decode():
             moved = 2 * KV_BYTES * batch * kv_heads * kv_len * HEAD_DIM
             goals = {}
             if moved >= 500e6:
-                goals["of_peer"] = ("cudnn", 0.97)
+                goals["of_peer"] = {"cudnn": 0.97}
             if (q_heads, kv_heads) == (32, 8) and (batch, kv_len) in small:
                 goals["us"] = small[batch, kv_len]
             rows.append(row("attention_decode", "B%d %d/%d KV %d" % (batch, q_heads, kv_heads, kv_len),
@@ -60,7 +60,7 @@ def mla():
     rows = []
     for batch, heads, kv_len in ((128, 16, 4096), (1, 128, 4096), (1, 128, 32768), (16, 128, 4096), (64, 128, 4096),
                                  (128, 128, 4096), (128, 128, 8192)):
-        goals = {"tb_per_s": 3.0} if heads == 16 else {"of_peer": ("torch_bmm", 1.0)}
+        goals = {"tb_per_s": 3.0} if heads == 16 else {"of_peer": {"torch_bmm": 1.0}}
         rows.append(row("mla_decode", "B%d, %d heads, KV %d" % (batch, heads, kv_len),
                         {"batch": batch, "q_heads": heads, "kv_len": kv_len}, 2.0 * batch * kv_len * 576,
                         2.0 * batch * heads * kv_len * (576 + 512),
@@ -81,7 +81,7 @@ def prefill():
             rows.append(row("attention", "B%d 16 heads S %d, %s" % (batch, seq, "causal" if causal else "full"), shape,
                             8.0 * batch * 16 * seq * HEAD_DIM, flops,
                             {"op": "attn_prefill", "B": batch, "Hq": 16, "Hkv": 16, "S": seq, "D": HEAD_DIM, "causal": causal},
-                            of_peer=("fa2", 1.0)))
+                            of_peer={"fa2": 1.0}))
     return rows
 
 
@@ -89,14 +89,14 @@ def rows_ops():
     rows = []
     for m, n in ((256, 4096), (4096, 4096), (8192, 8192)):
         element = 2.0 * m * n
-        small = {"of_peer": ("compile_kept", 1.0), "also_of_peer": ("compile", 1.0),
+        small = {"of_peer": {"compile_kept": 1.0, "compile": 1.0},
                  "note": "the peers' program lets its outputs go after each launch, so that the next one writes the same memory, which stays "
                          "in L2 and is never written back while it is timed (`compile`, and `compile_again` of `scripts/lib/torch_outputs.py`); "
                          "`compile_kept` has outputs that rotate with the inputs, as ours do"} if m == 256 else {}
         big = m == 8192
         rows.append(row("rmsnorm_residual", "%d x %d" % (m, n), {"rows": m, "cols": n}, 4 * element,
                         peer={"op": "rmsnorm_residual", "M": m, "N": n}, **({"tb_per_s": 4.1} if big else small)))
-        small = {"of_peer": ("compile", 1.0)} if m == 256 else {}
+        small = {"of_peer": {"compile": 1.0}} if m == 256 else {}
         rows.append(row("layernorm_dropout_residual", "%d x %d" % (m, n), {"rows": m, "cols": n}, 4 * element,
                         peer={"op": "layernorm_dropout_residual", "M": m, "N": n},
                         **({"tb_per_s": 3.9, "note": "the peer writes one tensor (it moves 3 of rows x cols), ours the new residual too (4): "

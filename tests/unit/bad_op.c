@@ -46,30 +46,30 @@ const struct bad_op *bad_ops(uint32_t *count_out)
     return list;
 }
 
+void bad_op_ask(const struct bad_op *twin, const struct gk_op *op,
+                const struct gk_device_props *props, struct op_trial_asked *asked_out)
+{
+    char text[300];
+    (void)snprintf(text, sizeof text, "%s%s", twin->op, twin->problem);
+    op_trial_ask(op, text, props, twin->config, asked_out);
+}
+
 void bad_op_run(const struct op_trial_rig *rig, const struct gk_device_props *props,
                 const struct bad_op *twin, const char *root, char ending[BAD_ENDING_SIZE],
                 char *message, size_t message_size)
 {
     struct gk_catalog *catalog = op_trial_catalog(root, twin->op);
     const struct gk_op *op = gk_catalog_find(catalog, twin->op);
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
+    struct op_trial_asked asked;
     struct gk_record record;
-    struct gk_err err = {0};
-    char text[300];
-    (void)snprintf(text, sizeof text, "%s%s", twin->op, twin->problem);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, twin->config, &config);
-    op_trial_run(rig, catalog, op, &problem, &config, GK_INPUT_SETS_ALL, &record);
+    bad_op_ask(twin, op, props, &asked);
+    op_trial_run(rig, catalog, op, &asked.problem, &asked.config, GK_INPUT_SETS_ALL, &record);
     const struct gk_rung *last = record.rung_count ? &record.rungs[record.rung_count - 1] : NULL;
     bool compared = record.failure != GK_FAILURE_NONE && last && !last->passed;
     (void)snprintf(ending, BAD_ENDING_SIZE, "%s%s%s", gk_failure_name(record.failure),
                    compared ? " at " : "", compared ? last->name : "");
     (void)snprintf(message, message_size, "%s", record.message ? record.message : "");
     gk_record_fini(&record);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
     gk_catalog_destroy(catalog);
 }

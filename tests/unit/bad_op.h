@@ -24,6 +24,10 @@ struct bad_op {
 /* The list, which stays as it is from then on. Fails the test with what does not fit. */
 const struct bad_op *bad_ops(uint32_t *count_out);
 
+/* The twin's problem and config; the caller ends them. */
+void bad_op_ask(const struct bad_op *twin, const struct gk_op *op,
+                const struct gk_device_props *props, struct op_trial_asked *asked_out);
+
 /* A trial of the twin on all input sets, with the op's sources under `root` (the repository's
  * kernels, or a folder that mistake_folder_make made). `props`: of the device that the config is
  * chosen for, which may be another one than the rig's. `ending`: "none", "race", or "wrong_result

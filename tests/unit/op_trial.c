@@ -108,6 +108,23 @@ uint32_t op_trial_config(const struct gk_op *op, const struct gk_problem *proble
     return tree;
 }
 
+void op_trial_ask(const struct gk_op *op, const char *text, const struct gk_device_props *props,
+                  const char *values, struct op_trial_asked *asked_out)
+{
+    struct gk_err err = {0};
+    memset(asked_out, 0, sizeof *asked_out);
+    op_trial_need(gk_problem_from_text(&op->fields, text, &asked_out->problem, &err), &err);
+    op_trial_need(gk_catalog_space(op, &asked_out->problem, props, &asked_out->def, &err), &err);
+    asked_out->tree =
+        op_trial_config(op, &asked_out->problem, &asked_out->def, values, &asked_out->config);
+}
+
+void op_trial_asked_fini(struct op_trial_asked *asked)
+{
+    gk_space_def_fini(&asked->def);
+    gk_problem_fini(&asked->problem);
+}
+
 void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
                       const struct gk_plan *plan, uint32_t launch, struct gk_compile_output *output)
 {
@@ -192,25 +209,19 @@ void op_trial_schedules(const struct op_trial_rig *rig, const struct gk_catalog 
                         const struct gk_op *op, const char *fields, const char *values)
 {
     static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_RANDOM, GK_EMU_EARLY};
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
-    struct gk_err err = {0};
+    struct op_trial_asked asked;
     char text[400];
     (void)snprintf(text, sizeof text, "%s%s", op->fields.op, fields);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, values, &config);
+    op_trial_ask(op, text, &rig->device->props, values, &asked);
     for (uint32_t i = 0; i < GK_ARRAY_COUNT(SCHEDULES); i++) {
         struct gk_record record;
         gk_device_emu_schedule(rig->device, SCHEDULES[i]);
-        op_trial_run(rig, catalog, op, &problem, &config, i, &record);
+        op_trial_run(rig, catalog, op, &asked.problem, &asked.config, i, &record);
         if (record.failure != GK_FAILURE_NONE) {
             fail_msg("%s %s, schedule %u: %s at %s: %s", text, values, i,
                      gk_failure_name(record.failure), gk_stage_name(record.stage), record.message);
         }
         gk_record_fini(&record);
     }
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
 }

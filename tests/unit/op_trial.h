@@ -27,6 +27,20 @@ struct gk_catalog *op_trial_catalog(const char *root, const char *op);
 uint32_t op_trial_config(const struct gk_op *op, const struct gk_problem *problem,
                          const struct gk_space_def *def, const char *values,
                          struct gk_config *config);
+
+/* What a test asks for by texts. */
+struct op_trial_asked {
+    struct gk_problem problem;
+    struct gk_space_def def;
+    struct gk_config config;
+    uint32_t tree; /* of def.trees, the config's */
+};
+/* `text`: the problem with the op's name; the config as op_trial_config finds it among those legal
+ * on `props`. Fails the test with what is not legal. */
+void op_trial_ask(const struct gk_op *op, const char *text, const struct gk_device_props *props,
+                  const char *values, struct op_trial_asked *asked_out);
+void op_trial_asked_fini(struct op_trial_asked *asked);
+
 /* One launch of a plan; fails the test where it does not compile. */
 void op_trial_compile(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
                       const struct gk_plan *plan, uint32_t launch,

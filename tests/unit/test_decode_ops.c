@@ -355,22 +355,16 @@ static void overlapping(void **state)
     for (size_t p = 0; p < GK_ARRAY_COUNT(PROBLEMS); p++) {
         const struct gk_catalog *catalog = p ? mla : attention;
         const struct gk_op *op = gk_catalog_find(catalog, PROBLEMS[p].op);
-        struct gk_problem problem = {0};
-        struct gk_space_def def = {0};
-        struct gk_config config = {0};
+        struct op_trial_asked asked;
         struct gk_record record;
-        uint32_t tree = 0;
-        op_trial_need(gk_problem_from_text(&op->fields, PROBLEMS[p].text, &problem, &err), &err);
-        op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-        op_trial_need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
-        op_trial_run(&rig, catalog, op, &problem, &config, 0, &record);
+        op_trial_ask(op, PROBLEMS[p].text, &rig.device->props, "", &asked);
+        op_trial_run(&rig, catalog, op, &asked.problem, &asked.config, 0, &record);
         if (record.failure != GK_FAILURE_NONE) {
             fail_msg("%s: %s: %s", PROBLEMS[p].text, gk_failure_name(record.failure),
                      record.message);
         }
         gk_record_fini(&record);
-        gk_space_def_fini(&def);
-        gk_problem_fini(&problem);
+        op_trial_asked_fini(&asked);
     }
 }
 

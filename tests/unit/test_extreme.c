@@ -26,18 +26,12 @@ static struct gk_inspector *inspector;
 static void run(int n, const char *values, uint32_t set, struct gk_record *record)
 {
     const struct gk_op *op = gk_catalog_find(catalog, "add");
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
-    struct gk_err err = {0};
+    struct op_trial_asked asked;
     char text[40];
     (void)snprintf(text, sizeof text, "add{\"n\":%d}", n);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, values, &config);
-    op_trial_run(&rig, catalog, op, &problem, &config, set, record);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_ask(op, text, &rig.device->props, values, &asked);
+    op_trial_run(&rig, catalog, op, &asked.problem, &asked.config, set, record);
+    op_trial_asked_fini(&asked);
 }
 
 /* The modelled time. */

@@ -151,10 +151,7 @@ static void candidates_see_nothing_of_it(void **state)
     struct gk_device_ops ops = *true_ops;
     struct gk_catalog *catalog = op_trial_catalog(GK_SOURCE_DIR "/tests/data/worker", "add");
     const struct gk_op *op = gk_catalog_op(catalog, 0);
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
-    struct gk_err err = {0};
+    struct op_trial_asked asked;
     (void)state;
     ops.alloc_hidden = watch_alloc_hidden;
     ops.hide = watch_hide;
@@ -164,13 +161,12 @@ static void candidates_see_nothing_of_it(void **state)
     ops.launch = watch_launch;
     ops.replay = watch_replay;
     rig.device->ops = &ops;
-    op_trial_need(gk_problem_from_text(&op->fields, "add{\"n\":500}", &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, "BLOCK=128,BUG=none", &config);
+    op_trial_ask(op, "add{\"n\":500}", &rig.device->props, "BLOCK=128,BUG=none", &asked);
     for (uint32_t set = 0; set < 2; set++) { /* the second finds the scene laid out */
         struct gk_record record;
         watch.launches = watch.replays = 0;
-        op_trial_run(&rig, catalog, op, &problem, &config, set ? GK_INPUT_SETS_ALL : 1, &record);
+        op_trial_run(&rig, catalog, op, &asked.problem, &asked.config, set ? GK_INPUT_SETS_ALL : 1,
+                     &record);
         if (record.failure != GK_FAILURE_NONE) {
             fail_msg("%s", record.message);
         }
@@ -182,8 +178,7 @@ static void candidates_see_nothing_of_it(void **state)
     gk_scenes_destroy(rig.bench.scenes);
     rig.bench.scenes = NULL;
     rig.device->ops = true_ops;
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
     gk_catalog_destroy(catalog);
 }
 
@@ -232,16 +227,10 @@ static void run_problem(const struct gk_catalog *catalog, const char *text,
                         struct gk_record *record)
 {
     const struct gk_op *op = gk_catalog_op(catalog, 0);
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
-    struct gk_err err = {0};
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, "BLOCK=128,BUG=none", &config);
-    op_trial_run(&rig, catalog, op, &problem, &config, 1, record);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    struct op_trial_asked asked;
+    op_trial_ask(op, text, &rig.device->props, "BLOCK=128,BUG=none", &asked);
+    op_trial_run(&rig, catalog, op, &asked.problem, &asked.config, 1, record);
+    op_trial_asked_fini(&asked);
 }
 
 static enum gk_failure failure_of(const struct gk_catalog *catalog, const char *text)

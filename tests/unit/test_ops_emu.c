@@ -213,15 +213,14 @@ static uint64_t env_number(const char *name, uint64_t fallback)
 
 /* One config through a trial. */
 static void check(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
-                  const struct gk_op *op, const struct gk_problem *problem,
-                  const struct gk_config *config, const struct gk_tree *tree, const char *what,
+                  const struct gk_op *op, const struct op_trial_asked *asked, const char *what,
                   uint32_t set)
 {
     struct gk_record record;
-    op_trial_run(rig, catalog, op, problem, config, set, &record);
+    op_trial_run(rig, catalog, op, &asked->problem, &asked->config, set, &record);
     /* A rule after compiling may send a config back: registers are known only then. */
     if (record.failure != GK_FAILURE_NONE && record.failure != GK_FAILURE_RESOURCES) {
-        char *text = gk_config_text(tree, config);
+        char *text = gk_config_text(&asked->def.trees[asked->tree], &asked->config);
         fail_msg("%s %s: %s at %s: %s", what, text, gk_failure_name(record.failure),
                  gk_stage_name(record.stage), record.message);
     }
@@ -246,29 +245,23 @@ static uint32_t of_tree(const struct gk_space *space, uint32_t tree, uint32_t st
 static void check_problem(const struct op_trial_rig *rig, const struct gk_catalog *catalog,
                           const struct gk_op *op, const char *text, uint64_t seed, uint32_t sampled)
 {
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
+    struct op_trial_asked asked;
     struct gk_space *space = NULL;
     struct gk_prng prng;
     struct gk_err err = {0};
-    uint32_t tree = 0;
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig->device->props, &def, &err), &err);
-    op_trial_need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
-    check(rig, catalog, op, &problem, &config, &def.trees[tree], text, GK_INPUT_SETS_ALL);
-    op_trial_need(gk_space_create(&def, &space, &err), &err);
+    op_trial_ask(op, text, &rig->device->props, "", &asked);
+    check(rig, catalog, op, &asked, text, GK_INPUT_SETS_ALL);
+    op_trial_need(gk_space_create(&asked.def, &space, &err), &err);
     gk_prng_init(&prng, seed, 0);
     for (uint32_t i = 0; i < sampled; i++) {
         uint32_t start = (uint32_t)gk_prng_below(&prng, gk_space_count(space));
-        uint32_t index = of_tree(space, (uint32_t)((seed + i) % def.tree_count), start);
-        gk_space_config(space, index, &config);
-        check(rig, catalog, op, &problem, &config, &def.trees[gk_space_tree_of(space, index)], text,
-              i % GK_INPUT_SETS);
+        uint32_t index = of_tree(space, (uint32_t)((seed + i) % asked.def.tree_count), start);
+        gk_space_config(space, index, &asked.config);
+        asked.tree = (uint32_t)gk_space_tree_of(space, index);
+        check(rig, catalog, op, &asked, text, i % GK_INPUT_SETS);
     }
     gk_space_destroy(space);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
 }
 
 static void check_op(const struct edge *edge)

@@ -58,13 +58,10 @@ static void has_small(const struct gk_catalog *catalog, const char *text, const 
 {
     const char *brace = strchr(text, '{');
     char name[40];
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
+    struct op_trial_asked asked;
     struct gk_device_props props, emulated;
     struct gk_plan plan = {0};
     struct gk_err err = {0};
-    uint32_t tree = 0;
     bool found = false;
     (void)snprintf(name, sizeof name, "%.*s", (int)(brace - text), text);
     const struct gk_op *op = gk_catalog_find(catalog, name);
@@ -73,24 +70,20 @@ static void has_small(const struct gk_catalog *catalog, const char *text, const 
         gk_device_props_builtin(strcmp(props.target, "sm_90a") == 0 ? "emu:sm_90a" : "emu:sm_80",
                                 &emulated, &err),
         &err);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &props, &def, &err), &err);
-    op_trial_need(gk_catalog_default(op, &problem, &def, &config, &tree, &err), &err);
-    const struct gk_template *template_ = &op->templates[0];
-    while (strcmp(template_->name, config.template_name) != 0) {
-        template_++;
-    }
-    op_trial_need(gk_plan_render(op, template_, &problem, &config, &props, &plan, &err), &err);
+    op_trial_ask(op, text, &props, "", &asked);
+    const struct gk_template *template_ = gk_op_template(op, asked.config.template_name);
+    op_trial_need(gk_plan_render(op, template_, &asked.problem, &asked.config, &props, &plan, &err),
+                  &err);
     for (emulated.sms = 1; !found && emulated.sms <= 8; emulated.sms += 7) { /* as a checker has */
         for (uint32_t which = 0; !found; which++) {
             struct gk_problem small = {0};
             struct gk_plan other = {0};
-            enum gk_status status = gk_problem_small(op, &problem, which, &small, &err);
+            enum gk_status status = gk_problem_small(op, &asked.problem, which, &small, &err);
             if (status == GK_END) {
                 break;
             }
             op_trial_need(status, &err);
-            status = gk_plan_render(op, template_, &small, &config, &emulated, &other, &err);
+            status = gk_plan_render(op, template_, &small, &asked.config, &emulated, &other, &err);
             found = status == GK_OK && trial_is_same_code(&plan, &other);
             gk_plan_fini(&other);
             gk_problem_fini(&small);
@@ -100,8 +93,7 @@ static void has_small(const struct gk_catalog *catalog, const char *text, const 
         fail_msg("%s on %s: the default is legal on no small problem: %s", text, device, err.text);
     }
     gk_plan_fini(&plan);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
 }
 
 static void defaults_have_small_problems(void **state)
@@ -156,21 +148,15 @@ static void check(const struct bad_op *twin, const char *root, struct gk_record 
 {
     struct gk_catalog *catalog = op_trial_catalog(root, twin->op);
     const struct gk_op *op = gk_catalog_find(catalog, twin->op);
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
+    struct op_trial_asked asked;
     struct op_trial_built built;
     struct gk_err err = {0};
-    char text[300];
-    (void)snprintf(text, sizeof text, "%s%s", twin->op, twin->problem);
-    op_trial_need(gk_problem_from_text(&op->fields, text, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, twin->config, &config);
-    op_trial_build(&rig, catalog, op, &problem, &config, &built);
+    bad_op_ask(twin, op, &rig.device->props, &asked);
+    op_trial_build(&rig, catalog, op, &asked.problem, &asked.config, &built);
     struct gk_trial trial = {.op = op,
                              .template_ = built.template_,
-                             .problem = &problem,
-                             .config = &config,
+                             .problem = &asked.problem,
+                             .config = &asked.config,
                              .input_set = GK_INPUT_SETS_ALL,
                              .reference_code = &built.reference,
                              .effort = gk_effort_search()};
@@ -183,8 +169,8 @@ static void check(const struct bad_op *twin, const char *root, struct gk_record 
     work->bench = &bench;
     work->trial = &trial;
     work->record = record;
-    op_trial_need(gk_plan_render(op, built.template_, &problem, &config, &rig.device->props,
-                                 &work->plan, &err),
+    op_trial_need(gk_plan_render(op, built.template_, &asked.problem, &asked.config,
+                                 &rig.device->props, &work->plan, &err),
                   &err);
     gk_record_init(record);
     record->environment = gk_json_new_object();
@@ -192,8 +178,7 @@ static void check(const struct bad_op *twin, const char *root, struct gk_record 
     gk_plan_fini(&work->plan);
     free(work);
     op_trial_unbuild(&built);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
     gk_catalog_destroy(catalog);
 }
 
@@ -240,9 +225,7 @@ static void finalists_have_the_rung(void **state)
     struct gk_trial_bench *bench = &rig.bench;
     struct gk_catalog *catalog = op_trial_catalog(KERNELS, "softmax");
     const struct gk_op *op = gk_catalog_find(catalog, "softmax");
-    struct gk_problem problem = {0};
-    struct gk_space_def def = {0};
-    struct gk_config config = {0};
+    struct op_trial_asked asked;
     struct gk_err err = {0};
     (void)state;
     rig.device->props.l2_bytes = 4096; /* few sets */
@@ -251,13 +234,11 @@ static void finalists_have_the_rung(void **state)
     bench->kept = gk_kept_create();
     bench->checker = &checker;
     assert_true(bench->scenes && bench->kept);
-    op_trial_need(gk_problem_from_text(&op->fields, TEXT, &problem, &err), &err);
-    op_trial_need(gk_catalog_space(op, &problem, &rig.device->props, &def, &err), &err);
-    (void)op_trial_config(op, &problem, &def, "", &config);
+    op_trial_ask(op, TEXT, &rig.device->props, "", &asked);
     for (int is_finalist = 0; is_finalist < 2; is_finalist++) {
         struct gk_record record;
-        op_trial_run(&rig, catalog, op, &problem, &config, is_finalist ? GK_INPUT_SETS_ALL : 1,
-                     &record);
+        op_trial_run(&rig, catalog, op, &asked.problem, &asked.config,
+                     is_finalist ? GK_INPUT_SETS_ALL : 1, &record);
         if (record.failure != GK_FAILURE_NONE) {
             fail_msg("%s", record.message);
         }
@@ -268,8 +249,7 @@ static void finalists_have_the_rung(void **state)
     gk_kept_destroy(bench);
     gk_scenes_destroy(bench->scenes);
     gk_inspector_destroy(bench->inspector);
-    gk_space_def_fini(&def);
-    gk_problem_fini(&problem);
+    op_trial_asked_fini(&asked);
     gk_catalog_destroy(catalog);
 }
 
