@@ -20,6 +20,17 @@ sed 's/^glibc_newest=[0-9.]*/glibc_newest=2.17/' "$SRC/scripts/bundle" >"$TMP/tr
 bash "$TMP/tree/scripts/bundle" "$TMP/old" --build "$BUILD" >"$TMP/out" 2>&1 && bad "a bundle for glibc 2.17 was made"
 grep -q 'needs glibc 2\.[0-9]*; at most 2\.17 is allowed' "$TMP/out" || bad "the glibc that is needed is not named: $(cat "$TMP/out")"
 [ ! -e "$TMP/old" ] && [ ! -e "$TMP/old.new" ] || bad "something was left of a bundle that failed"
+# With what only a GPU can show: it reads a tree that is named, and says so where there is no GPU.
+"$SRC/scripts/bundle" "$TMP/tests" --build "$BUILD" --tests >"$TMP/out" 2>&1 || bad "scripts/bundle --tests: $(cat "$TMP/out")"
+mkdir "$TMP/no_source"
+GKTUNE_SOURCE=$TMP/no_source "$TMP/tests/bin/gpu_twins" emu softmax >"$TMP/out" 2>&1 && bad "gpu_twins without its tree ended well"
+grep -q "$TMP/no_source" "$TMP/out" || bad "gpu_twins does not name the tree that it looked in: $(cat "$TMP/out")"
+GKTUNE_SOURCE=$SRC "$TMP/tests/bin/gpu_twins" emu "softmax adds in bf16" >"$TMP/out" 2>&1
+case $? in
+  0) grep -q '^1 rejected, 0 passed' "$TMP/out" || bad "gpu_twins: $(cat "$TMP/out")" ;;
+  77) ;; # no NVRTC
+  *) bad "gpu_twins: $(cat "$TMP/out")" ;;
+esac
 mkdir -p "$TMP/some where" # a blank in the path too
 mv "$TMP/made" "$TMP/some where/else"
 

@@ -8,6 +8,8 @@
  * be right is seen on the emulated device alone, so which twins a GPU lets pass is printed, with
  * what the emulated device says of them.
  *
+ * Sources and the list come from the tree of the build, or from $GKTUNE_SOURCE.
+ *
  * Exit status: 0 if every twin was rejected; 1 if one was not, or could not be run; 77 (skipped)
  * where the device cannot be opened for want of a driver or a GPU.
  */
@@ -20,12 +22,12 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "tests/support/source_dir.h"
 #include "tests/unit/bad_op.h"
 #include "tests/unit/mistake_folder.h"
 #include "worker/inspect/inspect.h"
 #include "worker/scene.h"
 
-#define KERNELS      GK_SOURCE_DIR "/kernels"
 #define SKIPPED      77
 #define NOT_VERIFIED 78 /* the unchanged sources were not */
 #define JOBS         8  /* at once: compilers have most of the work */
@@ -68,7 +70,8 @@ static enum gk_status open_bench(struct op_trial_rig *rig, const char *device, s
 /* Writes how it ended to `out`; the process ends with the exit status that this returns. */
 static int run_twin(const struct bad_op *twin, const char *device, int out)
 {
-    char root[] = "/tmp/gktune-gpu-twins-XXXXXX", ending[BAD_ENDING_SIZE] = "", message[600] = "";
+    char kernels[600], root[] = "/tmp/gktune-gpu-twins-XXXXXX", ending[BAD_ENDING_SIZE] = "",
+                       message[600] = "";
     struct op_trial_rig rig = {0};
     struct gk_device_props props;
     struct gk_err err = {0};
@@ -81,7 +84,8 @@ static int run_twin(const struct bad_op *twin, const char *device, int out)
         (void)dprintf(out, "%s", err.text);
         return status == GK_MISSING || status == GK_UNSUPPORTED ? SKIPPED : 1;
     }
-    bad_op_run(&rig, &props, twin, KERNELS, ending, message, sizeof message);
+    (void)snprintf(kernels, sizeof kernels, "%s/kernels", test_source_dir());
+    bad_op_run(&rig, &props, twin, kernels, ending, message, sizeof message);
     if (strcmp(ending, "none") != 0) {
         (void)dprintf(out, "%s: %s", ending, message);
         return NOT_VERIFIED;

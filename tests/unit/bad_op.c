@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define LIST GK_SOURCE_DIR "/tests/data/bad_kernels/ops.txt"
+#include "tests/support/source_dir.h"
 
 static struct bad_op list[BAD_OPS_MAX];
 static uint32_t list_count;
@@ -39,8 +39,10 @@ static bool read_field(const char *key, const char *value)
 
 const struct bad_op *bad_ops(uint32_t *count_out)
 {
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/tests/data/bad_kernels/ops.txt", test_source_dir());
     if (list_count == 0) {
-        mistake_list_read(LIST, next, read_field);
+        mistake_list_read(path, next, read_field);
     }
     *count_out = list_count;
     return list;

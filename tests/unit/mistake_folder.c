@@ -18,8 +18,8 @@
 
 #include "core/json.h"
 #include "tests/support/check.h"
+#include "tests/support/source_dir.h"
 
-#define KERNELS    GK_SOURCE_DIR "/kernels"
 #define SOURCE_MAX (128u << 10)
 
 static bool copy_file(const char *from, const char *to, const struct mistake_change *change,
@@ -46,9 +46,9 @@ static bool copy_file(const char *from, const char *to, const struct mistake_cha
 static uint32_t copy_folder(const char *root, const char *from, const char *as,
                             const struct mistake_change *change)
 {
-    char source[300], target[300], path[700], to[700], name[300];
+    char source[600], target[300], path[1000], to[700], name[300];
     uint32_t hits = 0;
-    (void)snprintf(source, sizeof source, "%s/%s", KERNELS, from);
+    (void)snprintf(source, sizeof source, "%s/kernels/%s", test_source_dir(), from);
     (void)snprintf(target, sizeof target, "%s/%s", root, from);
     assert_int_equal(mkdir(target, 0700), 0);
     DIR *dir = opendir(source);
