@@ -5,7 +5,7 @@
  * sm_90 launches of some templates overlap.
  *
  * GKTUNE_TEST_SEED chooses the sample; GKTUNE_TEST_ALL=1 takes every problem on both targets, and
- * three configs of each there beside the default (not with the sanitizers). An argument confines
+ * two configs of each there beside the default (not with the sanitizers). An argument confines
  * the run to ops of that name. Which rung caught what is tested in test_trial; the broken twins of
  * these kernels stand in tests/data/bad_kernels.
  */
@@ -281,7 +281,7 @@ static void check_op(const struct edge *edge)
         for (size_t target = 0; target < GK_ARRAY_COUNT(rigs); target++) {
             if (all || (seed + i) % GK_ARRAY_COUNT(rigs) == target) {
                 check_problem(&rigs[target], catalog, gk_catalog_find(catalog, edge->op), text,
-                              seed / 2 + i / 2, all ? 3 : 1);
+                              seed / 2 + i / 2, all ? 2 : 1);
             }
         }
     }
