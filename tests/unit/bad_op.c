@@ -39,9 +39,9 @@ static bool read_field(const char *key, const char *value)
 
 const struct bad_op *bad_ops(uint32_t *count_out)
 {
-    char path[600];
-    (void)snprintf(path, sizeof path, "%s/tests/data/bad_kernels/ops.txt", test_source_dir());
     if (list_count == 0) {
+        char path[600];
+        (void)snprintf(path, sizeof path, "%s/tests/data/bad_kernels/ops.txt", test_source_dir());
         mistake_list_read(path, next, read_field);
     }
     *count_out = list_count;

@@ -219,7 +219,7 @@ static double scale_of(struct view a, struct view b, bool blocks, int64_t batch,
 }
 
 /* alpha A B + bias at one column of the product, before beta and activation. What is looked up by
- * its name is looked up ahead of the loop: the lookups would take most of the test's time. */
+ * its name is looked up ahead of the loop: inside, lookups took a tenth of the sanitized test. */
 static void product_at(const struct gk_problem *problem, const struct gk_plan *plan,
                        const struct plan_run *run, int64_t batch, int64_t m, int64_t n,
                        double pair[2])
