@@ -322,7 +322,8 @@ static bool is_wrong(const char *failure)
                                         "unwritten_read", "race",
                                         "wrong_result",   "nonfinite_result",
                                         "never_written",  "wrote_outside",
-                                        "input_changed",  "workspace_not_restored"};
+                                        "input_changed",  "workspace_not_restored",
+                                        "bad_operand"};
     for (size_t i = 0; i < GK_ARRAY_COUNT(names); i++) {
         if (strcmp(failure, names[i]) == 0) {
             return true;

@@ -89,6 +89,7 @@ static bool outcome_of(const char *name, enum gk_replay_outcome *outcome_out)
         return true;
     case GK_FAILURE_UNWRITTEN_READ:
     case GK_FAILURE_RACE:
+    case GK_FAILURE_BAD_OPERAND:
     case GK_FAILURE_WRONG:
     case GK_FAILURE_NONFINITE:
     case GK_FAILURE_NEVER_WRITTEN:

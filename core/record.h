@@ -61,7 +61,10 @@ enum gk_stage {
     X(REFERENCE,                                                                                   \
       "reference_failed")         /* the reference itself did not run: not the config's fault */   \
     X(QUARANTINED, "quarantined") /* killed executors twice before */                              \
-    X(INFRA, "infrastructure")    /* lease lost, worker gone: does not count against it */
+    X(INFRA, "infrastructure")    /* lease lost, worker gone: does not count against it */         \
+    X(BAD_OPERAND,                                                                                 \
+      "bad_operand") /* a barrier that nobody made, a peer that is not there: seen on emulated     \
+                        devices, since hardware calls it a launch error or nothing at all */
 
 enum gk_failure {
 #define GK_FAILURE_ENUM(name, text) GK_FAILURE_##name,

@@ -257,13 +257,18 @@ struct gk_template {
 #define GK_SMALL_MAX        8
 #define GK_SMALL_FIELDS_MAX 16
 
+#define GK_SMALL_LIST_MAX 8
+
+/* A field of a smaller problem: what it becomes, over the larger problem's fields. */
+struct gk_small_field {
+    uint32_t field;
+    struct gk_expr *values[GK_SMALL_LIST_MAX]; /* one; of a field of type ints one a request */
+    uint32_t value_count;                      /* 0: left out, as its default */
+};
+
 /* A smaller problem: fields that become others. */
 struct gk_small_def {
-    struct {
-        uint32_t field;
-        struct gk_expr
-            *value; /* over the larger problem's fields; NULL: left out, as its default */
-    } fields[GK_SMALL_FIELDS_MAX];
+    struct gk_small_field fields[GK_SMALL_FIELDS_MAX];
     uint32_t count;
 };
 

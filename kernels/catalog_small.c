@@ -12,14 +12,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void read_field(struct gk_reader *r, const struct gk_json *entry, const char *name,
+                       const struct gk_op *op, struct gk_small_field *field)
+{
+    const struct gk_scope *scope = op->fields.scope;
+    enum gk_field_type type = op->fields.fields[field->field].type;
+    if (gk_json_is(gk_json_get(entry, name), GK_JSON_NULL)) {
+        return;
+    }
+    if (type == GK_FIELD_INTS) {
+        field->value_count =
+            gk_read_exprs(r, entry, name, scope, 1, GK_SMALL_LIST_MAX, true, field->values);
+    } else if (type == GK_FIELD_INT) {
+        field->values[0] = gk_read_expr(r, entry, name, scope, GK_WANT_INT, true);
+        field->value_count = field->values[0] != NULL;
+    } else {
+        gk_reader_fail(r, name, GK_INPUT, "only whole numbers become smaller; null leaves out");
+    }
+}
+
 static void read_one(struct gk_reader *r, const struct gk_json *entry, struct gk_op *op)
 {
     struct gk_small_def *small = &op->small[op->small_count++];
     void *cursor = NULL;
     const char *name = NULL;
-    for (const struct gk_json *value = NULL; (value = gk_json_next(entry, &cursor, &name));) {
-        int64_t field = gk_op_field_index(op, name);
-        if (field < 0) {
+    while (gk_json_next(entry, &cursor, &name)) {
+        int64_t index = gk_op_field_index(op, name);
+        if (index < 0) {
             gk_reader_fail(r, name, GK_NOT_FOUND, "is no field of the op");
             continue;
         }
@@ -27,15 +46,9 @@ static void read_one(struct gk_reader *r, const struct gk_json *entry, struct gk
             gk_reader_fail(r, name, GK_LIMIT, "more than %d fields", GK_SMALL_FIELDS_MAX);
             return;
         }
-        bool left_out = gk_json_is(value, GK_JSON_NULL);
-        enum gk_field_type type = op->fields.fields[field].type;
-        if (!left_out && type != GK_FIELD_INT) {
-            gk_reader_fail(r, name, GK_INPUT, "only whole numbers become smaller; null leaves out");
-            continue;
-        }
-        small->fields[small->count].field = (uint32_t)field;
-        small->fields[small->count++].value =
-            left_out ? NULL : gk_read_expr_value(r, value, name, op->fields.scope, GK_WANT_INT);
+        struct gk_small_field *field = &small->fields[small->count++];
+        field->field = (uint32_t)index;
+        read_field(r, entry, name, op, field);
     }
 }
 
@@ -57,7 +70,9 @@ void gk_op_read_small(struct gk_reader *r, const struct gk_json *json, struct gk
 void gk_small_fini(struct gk_small_def *small)
 {
     for (uint32_t i = 0; i < small->count; i++) {
-        gk_expr_destroy(small->fields[i].value);
+        for (uint32_t n = 0; n < small->fields[i].value_count; n++) {
+            gk_expr_destroy(small->fields[i].values[n]);
+        }
     }
 }
 
@@ -70,6 +85,33 @@ static bool is_replaced(const struct gk_op *op, const struct gk_small_def *small
         any = any || strcmp(op->fields.fields[small->fields[i].field].name, name) == 0;
     }
     return any;
+}
+
+/* The number, or {"each": [..]} of those of all requests. */
+static enum gk_status set_field(const struct gk_op *op, const struct gk_problem *problem,
+                                const struct gk_small_field *field, struct gk_json *fields,
+                                struct gk_err *err)
+{
+    const struct gk_field *def = &op->fields.fields[field->field];
+    struct gk_json *each = gk_json_new_array(), *list = gk_json_new_object();
+    int64_t value = 0;
+    bool whole = each && list;
+    enum gk_status status = GK_OK;
+    for (uint32_t i = 0; status == GK_OK && whole && i < field->value_count; i++) {
+        status = gk_expr_eval_int(field->values[i], problem->slots, &value, err);
+        whole = gk_json_push(each, gk_json_new_int(value));
+    }
+    if (whole && def->type == GK_FIELD_INTS) {
+        whole = gk_json_set(list, "each", each);
+        each = NULL;
+        whole = whole && gk_json_set(fields, def->name, list);
+        list = NULL;
+    } else if (whole) {
+        whole = gk_json_set_int(fields, def->name, value);
+    }
+    gk_json_free(each);
+    gk_json_free(list);
+    return whole ? status : gk_fail(err, GK_NOMEM, "out of memory");
 }
 
 /* The fields that the problem's canonical text has, but for those that become others. */
@@ -90,13 +132,8 @@ static enum gk_status fields_of(const struct gk_op *op, const struct gk_problem 
     }
     gk_json_free(whole);
     for (uint32_t i = 0; status == GK_OK && i < small->count; i++) {
-        int64_t value = 0;
-        if (small->fields[i].value) {
-            status = gk_expr_eval_int(small->fields[i].value, problem->slots, &value, err);
-            if (status == GK_OK &&
-                !gk_json_set_int(fields, op->fields.fields[small->fields[i].field].name, value)) {
-                status = gk_fail(err, GK_NOMEM, "out of memory");
-            }
+        if (small->fields[i].value_count > 0) {
+            status = set_field(op, problem, &small->fields[i], fields, err);
         }
     }
     return status;

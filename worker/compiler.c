@@ -188,6 +188,7 @@ enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
     if (!compiler) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
+    (void)setenv("CUDA_CACHE_DISABLE", "1", 1); /* see the header */
     search_everywhere(&search, places);
     compiler->library = search.library;
     if (!compiler->library) {

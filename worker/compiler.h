@@ -48,7 +48,13 @@ struct gk_compiler_places {
     const char *home;        /* $HOME: ~/.local holds wheels too */
 };
 
-/* GK_MISSING lists every place that was tried. */
+/* GK_MISSING lists every place that was tried.
+ *
+ * Sets CUDA_CACHE_DISABLE=1 in this process, whatever it was: where a driver can be opened, NVRTC
+ * takes code that it made before from the driver's cache (~/.nv/ComputeCache), and its log is empty
+ * then: registers and spills would be unknown, and every config that must not spill be refused. The
+ * option --no-cache says the same, but not to every NVRTC from 12.0 on. Code that is worth keeping
+ * lies in our own cache, with its log. */
 enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
                                 struct gk_compiler **compiler_out, struct gk_err *err);
 void gk_compiler_close(struct gk_compiler *compiler);

@@ -218,6 +218,7 @@ static enum gk_failure failure_of(enum gk_emu_fault fault)
     case GK_EMU_FAULT_UNSUPPORTED:
         return GK_FAILURE_UNSUPPORTED;
     case GK_EMU_FAULT_BAD_OPERAND:
+        return GK_FAILURE_BAD_OPERAND;
     case GK_EMU_FAULT_CALL_DEPTH:
         return GK_FAILURE_LAUNCH_ERROR;
     }

@@ -55,6 +55,7 @@ static bool convicts(enum gk_failure failure)
     case GK_FAILURE_MISALIGNED:
     case GK_FAILURE_UNWRITTEN_READ:
     case GK_FAILURE_RACE:
+    case GK_FAILURE_BAD_OPERAND:
     case GK_FAILURE_DEADLOCK:
     case GK_FAILURE_TRAP:
     case GK_FAILURE_WRONG:

@@ -79,6 +79,7 @@ static int run_twin(const struct bad_op *twin, const char *device, int out)
     if (status == GK_OK) {
         status =
             gk_device_props_builtin(twin->device[0] ? twin->device : "emu:sm_80", &props, &err);
+        rig.device->props.sms = props.sms; /* what keeps few SMs busy need not do so with all */
     }
     if (status != GK_OK) {
         (void)dprintf(out, "%s", err.text);

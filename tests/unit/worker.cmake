@@ -1,6 +1,6 @@
 # The worker. Tests that compile with NVRTC are skipped (77) without it.
 foreach(name test_numeric test_generate test_compile_log test_code_cache test_child_frame test_child_alone test_spool test_memory_group
-    test_verify test_measure test_back_off test_seats test_pool)
+    test_verify test_compiler test_measure test_back_off test_seats test_pool)
   gk_test(${name} LIBS gk_worker)
 endforeach()
 add_library(gk_op_trial STATIC op_trial.c code_for_tests.c)
