@@ -33,6 +33,7 @@ struct nvrtc_api {
 struct gk_compiler {
     void *library;
     struct nvrtc_api api;
+    bool caches; /* since 12.9 */
     char version[32];
     char path[PATH_MAX];
 };
@@ -188,7 +189,6 @@ enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
     if (!compiler) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    (void)setenv("CUDA_CACHE_DISABLE", "1", 1); /* see the header */
     search_everywhere(&search, places);
     compiler->library = search.library;
     if (!compiler->library) {
@@ -208,6 +208,7 @@ enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
         goto out;
     }
     (void)snprintf(compiler->version, sizeof compiler->version, "%d.%d", major, minor);
+    compiler->caches = major > 12 || (major == 12 && minor >= 9);
     find_path(compiler);
     open_builtins(compiler);
     *compiler_out = compiler;
@@ -279,10 +280,17 @@ static bool gives_standard(const struct gk_compile_input *input)
     return false;
 }
 
-static void make_options(struct option_list *list, const struct gk_compile_input *input)
+static void make_options(struct option_list *list, const struct gk_compile_input *input,
+                         bool caches)
 {
     add_option(list, "-arch=", input->target);
     add_option(list, "", "--ptxas-options=-v"); /* registers and spills, read from the log */
+    /* Where a driver can be opened, NVRTC takes code that it made before from the driver's cache,
+     * and its log is empty then. $CUDA_CACHE_DISABLE, set after the driver was opened, does not
+     * keep it from that (seen on an H200 with 13.0.88). Our own cache keeps the log. */
+    if (caches) {
+        add_option(list, "", "--no-cache");
+    }
     add_option(list, "", "-lineinfo");
     add_option(list, "", gives_standard(input) ? "-lineinfo" : "-std=c++17");
     for (uint32_t i = 0; i < input->option_count; i++) {
@@ -344,6 +352,7 @@ static enum gk_status take_output(const struct nvrtc_api *api, nvrtcProgram prog
     if (status != GK_OK) {
         return status;
     }
+    bool told = strstr(output->log, "ptxas info") != NULL;
     status = cap_log(&output->log, strlen(output->log), err);
     if (status != GK_OK || result == NVRTC_ERROR_COMPILATION) {
         return status;
@@ -355,6 +364,12 @@ static enum gk_status take_output(const struct nvrtc_api *api, nvrtcProgram prog
                        : option                            ? GK_UNSUPPORTED
                                                            : GK_INTERNAL,
                        "NVRTC: %s: %.400s", api->text(result), output->log);
+    }
+    if (!told) { /* every config that must not spill would be refused */
+        return gk_fail(err, GK_UNSUPPORTED,
+                       "NVRTC compiled it and did not say how many registers it takes, which "
+                       "--ptxas-options=-v asks for: %.400s",
+                       output->log);
     }
     status = take_text(program, api->ptx_size, api->ptx, &output->ptx, &output->ptx_size, err);
     if (status == GK_OK) {
@@ -388,7 +403,7 @@ enum gk_status gk_compiler_run(struct gk_compiler *compiler, const struct gk_com
         names[i] = input->headers[i].name;
         texts[i] = input->headers[i].text;
     }
-    make_options(options, input);
+    make_options(options, input, compiler->caches);
     if (options->failed) {
         status = gk_fail(err, GK_LIMIT, "%s: out of memory, or more than %d options and defines",
                          input->name, OPTIONS_MAX);

@@ -48,13 +48,7 @@ struct gk_compiler_places {
     const char *home;        /* $HOME: ~/.local holds wheels too */
 };
 
-/* GK_MISSING lists every place that was tried.
- *
- * Sets CUDA_CACHE_DISABLE=1 in this process, whatever it was: where a driver can be opened, NVRTC
- * takes code that it made before from the driver's cache (~/.nv/ComputeCache), and its log is empty
- * then: registers and spills would be unknown, and every config that must not spill be refused. The
- * option --no-cache says the same, but not to every NVRTC from 12.0 on. Code that is worth keeping
- * lies in our own cache, with its log. */
+/* GK_MISSING lists every place that was tried. */
 enum gk_status gk_compiler_open(const struct gk_compiler_places *places,
                                 struct gk_compiler **compiler_out, struct gk_err *err);
 void gk_compiler_close(struct gk_compiler *compiler);
@@ -62,7 +56,8 @@ void gk_compiler_close(struct gk_compiler *compiler);
 const char *gk_compiler_version(const struct gk_compiler *compiler);
 const char *gk_compiler_path(const struct gk_compiler *compiler);
 /* GK_OK whether the source compiled or not (output_out->compiled); other statuses mean that NVRTC
- * itself could not work: GK_NOMEM, GK_UNSUPPORTED (a target it does not know), GK_INTERNAL. */
+ * itself could not work: GK_NOMEM, GK_UNSUPPORTED (a target it does not know, or no word of the
+ * registers that the code takes), GK_INTERNAL. */
 enum gk_status gk_compiler_run(struct gk_compiler *compiler, const struct gk_compile_input *input,
                                struct gk_compile_output *output_out, struct gk_err *err);
 void gk_compile_output_fini(struct gk_compile_output *output);

@@ -132,6 +132,18 @@ static bool begin(struct job *job, const struct bad_op *twin, const char *device
     return child > 0;
 }
 
+/* Whether the changed sources ran at all: to be refused for one's registers says nothing. */
+static bool of_the_verifier(const char *ending)
+{
+    static const char *const BEFORE[] = {"illegal_config", "compile_error", "resources",
+                                         "load_error", "unsupported_instruction"};
+    bool ran = true;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(BEFORE); i++) {
+        ran = ran && strcmp(ending, BEFORE[i]) != 0;
+    }
+    return ran;
+}
+
 /* Its end, once it has one; one that has not come to it in time is killed. */
 static void end(struct job *job, uint64_t now_ns, struct score *score)
 {
@@ -160,6 +172,9 @@ static void end(struct job *job, uint64_t now_ns, struct score *score)
                      : result == NOT_VERIFIED ? "the unchanged sources end as "
                                               : "",
                      text);
+    } else if (!of_the_verifier(text)) {
+        score->failed++;
+        (void)printf("FAILED    %s: it was not run: %s\n", name, text);
     } else if (strcmp(text, "none") == 0) {
         score->passed++;
         (void)printf("PASSED    %s: emulated: %s\n", name, wants);

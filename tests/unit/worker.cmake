@@ -1,8 +1,14 @@
 # The worker. Tests that compile with NVRTC are skipped (77) without it.
 foreach(name test_numeric test_generate test_compile_log test_code_cache test_child_frame test_child_alone test_spool test_memory_group
-    test_verify test_compiler test_measure test_back_off test_seats test_pool)
+    test_verify test_measure test_back_off test_seats test_pool)
   gk_test(${name} LIBS gk_worker)
 endforeach()
+add_library(gk_fake_nvrtc MODULE ${CMAKE_SOURCE_DIR}/tests/support/fake_nvrtc.c)
+set_target_properties(gk_fake_nvrtc PROPERTIES OUTPUT_NAME nvrtc LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake_nvrtc)
+target_link_libraries(gk_fake_nvrtc PRIVATE gk_flags gk_dep_cuda)
+gk_test(test_compiler LIBS gk_worker)
+target_compile_definitions(test_compiler PRIVATE GK_FAKE_NVRTC="${CMAKE_BINARY_DIR}/tests/fake_nvrtc/libnvrtc.so")
+add_dependencies(test_compiler gk_fake_nvrtc)
 add_library(gk_op_trial STATIC op_trial.c code_for_tests.c)
 target_link_libraries(gk_op_trial PUBLIC gk_worker gk_search cmocka)
 gk_test(test_trial SOURCES pressed.c LIBS gk_op_trial LABEL emu TIMEOUT 300)
