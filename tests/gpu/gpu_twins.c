@@ -1,12 +1,13 @@
 /*
  * gpu_twins [DEVICE [TEXT]]: the broken twins of ops (tests/data/bad_kernels/ops.txt) on a real GPU
- * (default cuda:0); TEXT confines the run to twins with it in their name.
+ * (default cuda:0), and behind them those of far.txt, one at a time, since each takes tens of GB;
+ * TEXT confines the run to twins with it in their name.
  *
  * The unchanged sources must be verified and the changed ones rejected, in a process of its own
- * each: some lose the device. Configs are those of the emulated device's run of the same twin. On a
- * GPU results are compared and buffers looked around, and no more: a race whose result happens to
- * be right is seen on the emulated device alone, so which twins a GPU lets pass is printed, with
- * what the emulated device says of them.
+ * each: some lose the device. Configs are those of the emulated device's run of the same twin, so
+ * the GPU counts as having as few SMs. On a GPU results are compared and buffers looked around: a
+ * race whose result happens to be right is seen by the rung `emulated` alone, which a worker with
+ * --check has too.
  *
  * Sources and the list come from the tree of the build, or from $GKTUNE_SOURCE.
  *
@@ -80,6 +81,7 @@ static int run_twin(const struct bad_op *twin, const char *device, int out)
         status =
             gk_device_props_builtin(twin->device[0] ? twin->device : "emu:sm_80", &props, &err);
         rig.device->props.sms = props.sms; /* what keeps few SMs busy need not do so with all */
+        props.mem_bytes = rig.device->props.mem_bytes;
     }
     if (status != GK_OK) {
         (void)dprintf(out, "%s", err.text);
@@ -185,15 +187,15 @@ static void end(struct job *job, uint64_t now_ns, struct score *score)
     job->twin = NULL;
 }
 
-static void run_all(const struct bad_op *twins, uint32_t count, const char *device,
-                    const char *wanted, struct score *score)
+static void run_all(const struct bad_op *twins, uint32_t count, uint32_t at_once,
+                    const char *device, const char *wanted, struct score *score)
 {
     struct gk_clock clock = gk_clock_real();
     struct job jobs[JOBS] = {0};
     uint32_t next = 0, busy = 0;
     do {
         busy = 0;
-        for (uint32_t i = 0; i < JOBS; i++) {
+        for (uint32_t i = 0; i < at_once; i++) {
             while (!jobs[i].twin && next < count && score->skipped == 0) {
                 const struct bad_op *twin = &twins[next++];
                 if (strstr(twin->change.name, wanted) &&
@@ -221,7 +223,11 @@ int main(int argc, char **argv)
     uint32_t count = 0;
     gk_device_set_places(&places);
     const struct bad_op *twins = bad_ops(&count);
-    run_all(twins, count, device, wanted, &score);
+    run_all(twins, count, JOBS, device, wanted, &score);
+    if (strncmp(device, "cuda", 4) == 0) { /* an emulated one has tests/unit/test_far.c */
+        twins = bad_ops_far(&count);
+        run_all(twins, count, 1, device, wanted, &score);
+    }
     (void)printf("%u rejected, %u passed, %u failed, %u skipped\n", score.rejected, score.passed,
                  score.failed, score.skipped);
     if (score.skipped > 0 && score.rejected + score.passed + score.failed == 0) {

@@ -11,47 +11,67 @@
 
 #include "tests/support/source_dir.h"
 
-static struct bad_op list[BAD_OPS_MAX];
-static uint32_t list_count;
+struct bad_list {
+    const char *file;
+    struct bad_op *twins;
+    uint32_t count, max;
+};
+
+static struct bad_op of_ops[BAD_OPS_MAX], of_far[BAD_FAR_MAX];
+static struct bad_list ops = {.file = "ops.txt", .twins = of_ops, .max = BAD_OPS_MAX},
+                       far = {.file = "far.txt", .twins = of_far, .max = BAD_FAR_MAX};
+static struct bad_list *reading;
 
 static struct mistake_change *next(void)
 {
-    assert_true(list_count < BAD_OPS_MAX);
-    return &list[list_count++].change;
+    assert_true(reading->count < reading->max);
+    return &reading->twins[reading->count++].change;
 }
 
 static bool read_field(const char *key, const char *value)
 {
-    struct bad_op *twin = &list[list_count - 1];
+    struct bad_op *twin = &reading->twins[reading->count - 1];
     if (strcmp(key, "op") == 0) {
         mistake_take(twin->op, sizeof twin->op, value);
     } else if (strcmp(key, "device") == 0) {
         mistake_take(twin->device, sizeof twin->device, value);
-    } else if (strcmp(key, "problem") == 0) {
+    } else if (strcmp(key, reading == &far ? "far" : "problem") == 0) {
         mistake_take(twin->problem, sizeof twin->problem, value);
     } else if (strcmp(key, "config") == 0) {
         mistake_take(twin->config, sizeof twin->config, value);
     } else {
-        return false;
+        return reading == &far && strcmp(key, "near") == 0;
     }
     return true;
 }
 
-const struct bad_op *bad_ops(uint32_t *count_out)
+static const struct bad_op *read_list(struct bad_list *list, uint32_t *count_out)
 {
-    if (list_count == 0) {
+    if (list->count == 0) {
         char path[600];
-        (void)snprintf(path, sizeof path, "%s/tests/data/bad_kernels/ops.txt", test_source_dir());
+        (void)snprintf(path, sizeof path, "%s/tests/data/bad_kernels/%s", test_source_dir(),
+                       list->file);
+        reading = list;
         mistake_list_read(path, next, read_field);
     }
-    *count_out = list_count;
-    return list;
+    *count_out = list->count;
+    return list->twins;
+}
+
+const struct bad_op *bad_ops(uint32_t *count_out)
+{
+    return read_list(&ops, count_out);
+}
+
+const struct bad_op *bad_ops_far(uint32_t *count_out)
+{
+    return read_list(&far, count_out);
 }
 
 void bad_op_ask(const struct bad_op *twin, const struct gk_op *op,
                 const struct gk_device_props *props, struct op_trial_asked *asked_out)
 {
-    char text[300];
+    char text[400];
     (void)snprintf(text, sizeof text, "%s%s", twin->op, twin->problem);
     op_trial_ask(op, text, props, twin->config, asked_out);
 }

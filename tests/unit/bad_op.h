@@ -11,18 +11,22 @@
 #include "tests/unit/op_trial.h"
 
 #define BAD_OPS_MAX     260u
+#define BAD_FAR_MAX     40u
 #define BAD_ENDING_SIZE 80u
 
 struct bad_op {
     struct mistake_change change;
     char op[40];
     char device[24];   /* "": emu:sm_80 */
-    char problem[200]; /* canonical text without the op's name */
+    char problem[300]; /* canonical text without the op's name */
     char config[160]; /* "PIECES=0,GROUP=128": the first legal config with these; "": the default */
 };
 
 /* The list, which stays as it is from then on. Fails the test with what does not fit. */
 const struct bad_op *bad_ops(uint32_t *count_out);
+/* The same of far.txt, with the problems whose last rows lie more than 2^31 elements behind the
+ * first: for devices with memory for it, some 10 to 40 GB a copy. */
+const struct bad_op *bad_ops_far(uint32_t *count_out);
 
 /* The twin's problem and config; the caller ends them. */
 void bad_op_ask(const struct bad_op *twin, const struct gk_op *op,
