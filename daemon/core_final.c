@@ -335,8 +335,7 @@ const char *round_failure(const struct gk_json *passes, int64_t trial)
     return trial == INT64_MIN ? "no samples came" : "behind, and left out of later passes";
 }
 
-/* What a worker said of an entry in the i-th of the passes; NULL: nothing. */
-static const struct gk_json *sample_of(const struct gk_json *passes, size_t i, int64_t trial)
+const struct gk_json *pass_sample(const struct gk_json *passes, size_t i, int64_t trial)
 {
     const struct gk_json *samples = gk_json_get(gk_json_at(passes, i), "samples");
     for (size_t s = 0; s < gk_json_count(samples); s++) {
@@ -355,7 +354,7 @@ static bool set_marks(struct gk_json *entry, const struct gk_json *passes, int64
     bool has[GK_MARK_COUNT] = {false}, ok = true;
     struct gk_json *list = NULL;
     for (size_t i = 0; i < gk_json_count(passes); i++) {
-        const struct gk_json *marks = gk_json_get(sample_of(passes, i, trial), "marks");
+        const struct gk_json *marks = gk_json_get(pass_sample(passes, i, trial), "marks");
         for (size_t m = 0; m < gk_json_count(marks); m++) {
             const char *name = gk_json_string(gk_json_at(marks, m), "");
             for (uint32_t k = 0; k < GK_MARK_COUNT; k++) {
@@ -379,7 +378,7 @@ static bool set_said(struct gk_json *entry, const struct gk_json *passes, int64_
     const char *detail = NULL;
     double twice = 0; /* nobody looked */
     for (size_t i = 0; i < gk_json_count(passes); i++) {
-        const struct gk_json *sample = sample_of(passes, i, trial);
+        const struct gk_json *sample = pass_sample(passes, i, trial);
         detail = gk_json_get_string(sample, "detail", detail);
         twice = gk_json_get_real(sample, "twice_ratio", twice);
     }

@@ -564,6 +564,8 @@ uint32_t round_passes(const struct gk_json *round, const struct gk_json *passes,
                       struct gk_round_entry *entries);
 /* Why an entry was dropped; trial INT64_MIN: the first that was. */
 const char *round_failure(const struct gk_json *passes, int64_t trial);
+/* What a worker said of an entry in the i-th of the passes; NULL: nothing. */
+const struct gk_json *pass_sample(const struct gk_json *passes, size_t i, int64_t trial);
 const char *pass_regime(const struct gk_json *pass); /* "" if its worker said none */
 
 /* ---- core_spread.c ---- */

@@ -137,10 +137,22 @@ static struct gk_json *ties_json(const struct gk_json *entries)
     return ties;
 }
 
+/* How the final round verified it: on all input sets, where a trial of the search has one of them,
+ * and on the emulated device. NULL: its worker did not say, as older ones do not. */
+static const struct gk_json *final_rungs(const struct gk_json *first_passes, int64_t trial)
+{
+    const struct gk_json *rungs = NULL;
+    for (size_t i = 0; !rungs && i < gk_json_count(first_passes); i++) {
+        rungs = gk_json_get(pass_sample(first_passes, i, trial), "rungs");
+    }
+    return rungs;
+}
+
 /* Columns of the pick that say where it stands and how it was found. */
 static bool pick_row(struct gk_json *pick, struct gk_core *core, const struct job *job,
                      const struct gk_json *task, const struct gk_json *entry,
-                     const struct gk_json *trial, const char *reason)
+                     const struct gk_json *trial, const struct gk_json *first_passes,
+                     const char *reason)
 {
     const struct gk_json *verdict = gk_json_get(task, "verdict"),
                          *entries = gk_json_get(verdict, "entries");
@@ -166,8 +178,9 @@ static bool pick_row(struct gk_json *pick, struct gk_core *core, const struct jo
         const struct gk_json *value = gk_json_get(trial, from_trial[i]);
         ok = !value || gk_json_set(pick, from_trial[i], gk_json_copy(value));
     }
-    const struct gk_json *rungs = gk_json_get(record, "rungs"),
-                         *marks = gk_json_get(entry, "marks");
+    const struct gk_json *marks = gk_json_get(entry, "marks"),
+                         *rungs = final_rungs(first_passes, gk_json_get_int(trial, "trial", 0));
+    rungs = rungs ? rungs : gk_json_get(record, "rungs");
     ok = ok && (!marks || gk_json_set(pick, "marks", gk_json_copy(marks)));
     return ok && gk_json_set_string(pick, "policy", job->policy) &&
            gk_json_set_string(pick, "kind",
@@ -193,9 +206,12 @@ static bool pick_row(struct gk_json *pick, struct gk_core *core, const struct jo
 static enum gk_status put_pick(struct gk_core *core, struct job *job, const struct gk_json *task,
                                const struct gk_json *entry, const char *reason, struct gk_err *err)
 {
-    struct gk_json *trial = NULL, *old = NULL, *pick = gk_json_new_object();
+    struct gk_json *trial = NULL, *old = NULL, *first_passes = NULL, *pick = gk_json_new_object();
     int64_t id = gk_json_get_int(entry, "trial", 0), created = (int64_t)core->wall_ms;
     enum gk_status status = gk_db_trial_get(core->db, id < 0 ? -id : id, &trial, err);
+    if (status == GK_OK) {
+        status = gk_db_first_passes(core->db, gk_json_get_int(task, "task", 0), &first_passes, err);
+    }
     if (status == GK_OK) {
         status = gk_db_pick_get(core->db, gk_json_get_int(task, "problem", 0),
                                 gk_json_get_string(task, "arch", ""),
@@ -207,7 +223,7 @@ static enum gk_status put_pick(struct gk_core *core, struct job *job, const stru
                gk_json_get_string(trial, "config_id", "?")) == 0) {
         created = gk_json_get_int(old, "created_ms", created); /* confirmed, not new */
     }
-    if (status == GK_OK && (!pick_row(pick, core, job, task, entry, trial, reason) ||
+    if (status == GK_OK && (!pick_row(pick, core, job, task, entry, trial, first_passes, reason) ||
                             !gk_json_set_int(pick, "created_ms", created))) {
         status = gk_fail(err, GK_NOMEM, "out of memory for a pick");
     }
@@ -230,6 +246,7 @@ static enum gk_status put_pick(struct gk_core *core, struct job *job, const stru
     }
     gk_json_free(trial);
     gk_json_free(old);
+    gk_json_free(first_passes);
     gk_json_free(pick);
     return status;
 }

@@ -241,6 +241,9 @@ enum gk_status gk_db_pass_insert(struct gk_db *db, int64_t task, int64_t token, 
                                  struct gk_err *err);
 enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json **rows_out,
                                struct gk_err *err);
+/* The first pass of each round of the task, which is the one that verifies: newest first. */
+enum gk_status gk_db_first_passes(struct gk_db *db, int64_t task, struct gk_json **rows_out,
+                                  struct gk_err *err);
 /* One current row a key (problem, arch, gpu, policy): the new one replaces the old one. */
 enum gk_status gk_db_pick_put(struct gk_db *db, const struct gk_json *pick, struct gk_err *err);
 enum gk_status gk_db_pick_get(struct gk_db *db, int64_t problem, const char *arch, const char *gpu,

@@ -26,6 +26,14 @@ enum gk_status gk_db_passes_of(struct gk_db *db, int64_t token, struct gk_json *
                    token);
 }
 
+enum gk_status gk_db_first_passes(struct gk_db *db, int64_t task, struct gk_json **rows_out,
+                                  struct gk_err *err)
+{
+    return db_rows(db, err, rows_out,
+                   "SELECT * FROM passes WHERE task=?1 AND pass=1 ORDER BY at_ms DESC, token DESC",
+                   "i", task);
+}
+
 enum gk_status gk_db_pick_put(struct gk_db *db, const struct gk_json *pick, struct gk_err *err)
 {
     enum gk_status status =

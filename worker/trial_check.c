@@ -19,8 +19,9 @@
 static const int32_t CHECKER_SMS[] = {1, 8};
 #define REFERENCES_MB 256
 
-#define RUNG     "emulated"
-#define NOT_DONE "emulated_not" /* member of the record's environment: why not */
+#define RUNG          "emulated"
+#define NOT_DONE      "emulated_not" /* member of the record's environment: why not */
+#define NOT_DONE_SIZE 400            /* a verdict carries it */
 
 enum gk_status gk_checker_open(const char *target, struct gk_trial_bench *checker_out,
                                struct gk_err *err)
@@ -73,7 +74,10 @@ static bool convicts(enum gk_failure failure)
 static enum gk_status not_done(struct work *work, const char *why, struct gk_err *err)
 {
     struct gk_json *environment = work->record->environment;
-    return !environment || gk_json_set_string(environment, NOT_DONE, why)
+    char text[NOT_DONE_SIZE];
+    (void)snprintf(text, sizeof text, "not run on the emulated device: %s", why);
+    work->record->marks |= 1u << GK_MARK_NOT_EMULATED;
+    return !environment || gk_json_set_string(environment, NOT_DONE, text)
                ? GK_OK
                : gk_fail(err, GK_NOMEM, "out of memory");
 }

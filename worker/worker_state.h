@@ -90,6 +90,7 @@ struct unit { /* one config of a lease */
     bool is_vendor;          /* the vendor's library: no config, nothing to compile */
     struct gk_json *samples; /* of the current pass; NULL: none */
     struct gk_json *marks;   /* of those samples; NULL: none */
+    struct gk_json *rungs;   /* how the first pass verified it, until it is told; NULL: none */
     char *detail;            /* vendor: which of its results it was */
     double twice_ratio;      /* time over twice the sets; 0: nobody looked */
     bool carried;            /* it carried data in L2: timed over twice the sets from then on */

@@ -26,6 +26,9 @@ import json, sys
 result = json.load(open(sys.argv[1]))
 assert len(result["tasks"]) == 3 and len(result["picks"]) == 3, result
 assert result["job"]["state"] == "done" and result["export"], result
+for pick in result["picks"]: # the final round verifies on all sets, a trial of the search on one
+    names = {rung["name"] for rung in pick["ladder"] if rung["passed"]}
+    assert {"reference", "reference_1", "reference_2", "reference_3"} <= names, pick["ladder"]
 PY
 
 cc -std=c17 -O1 -D_GNU_SOURCE -I"$TMP/x" -I"$SRC" "$SRC/tests/e2e/use_export.c" "$BUILD/worker/emu/libgk_emu.a" \

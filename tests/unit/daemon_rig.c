@@ -11,6 +11,8 @@
 
 #include "core/record.h"
 
+static const char *const RIG_RUNGS[] = {"exact", "reference", "reference_1", "emulated"};
+
 static bool files_has(void *context, const struct gk_hash *hash)
 {
     (void)context;
@@ -463,6 +465,15 @@ static struct gk_json *sample_of(struct rig *rig, const struct rig_worker *worke
     assert_true(gk_json_set_int(sample, "trial", gk_json_get_int(config, "trial", 0)) &&
                 gk_json_set(sample, "ns", ns) &&
                 (text || gk_json_set_string(sample, "detail", "algo 66, 3 of 8")));
+    if (text && pass == 1 && rig->measured.tells_rungs) {
+        struct gk_json *rungs = gk_json_new_array();
+        for (size_t i = 0; i < GK_ARRAY_COUNT(RIG_RUNGS); i++) {
+            struct gk_json *rung = gk_json_new_object();
+            assert_true(gk_json_set_string(rung, "name", RIG_RUNGS[i]) &&
+                        gk_json_set_bool(rung, "passed", true) && gk_json_push(rungs, rung));
+        }
+        assert_true(gk_json_set(sample, "rungs", rungs));
+    }
     if (text && rig->measured.carries && rig->measured.carries(text)) {
         struct gk_json *marks = gk_json_new_array();
         assert_true(gk_json_push(marks, gk_json_new_string("l2_carried")) &&

@@ -53,6 +53,7 @@ struct rig {
         double (*time_of)(const char *config); /* NULL: by the config's id */
         int64_t sustained_from;                /* the first pass of that regime; 0: none */
         bool (*carries)(const char *config);   /* its samples are marked l2_carried; NULL: none */
+        bool tells_rungs; /* the first pass says that RIG_RUNGS passed; else as an older worker */
     } measured;
     /* Fails a trial when this returns true; NULL: by the config's id, about one in nine. */
     bool (*fails)(const char *config);

@@ -167,6 +167,28 @@ static void marks_go_with_the_pick(void **state)
     rig_close(&rig);
 }
 
+/* A pick stands on what its final round verified: all input sets, and the emulated device where the
+ * worker looks there. A worker that does not tell leaves it to the search's own ladder. */
+static void the_ladder_is_the_final_rounds(void **state)
+{
+    (void)state;
+    for (int tells = 0; tells < 2; tells++) {
+        struct rig rig;
+        open_rig(&rig, false);
+        rig.measured.tells_rungs = tells;
+        (void)rig_connect(&rig, "s1", "cuda:0", 4);
+        int64_t job = rig_submit(&rig, "a", "sm_90a", 12, ONE);
+        (void)work(&rig, false);
+        const struct gk_json *pick = pick_of(&rig, job), *ladder = gk_json_get(pick, "ladder");
+        size_t searched = gk_json_count(gk_json_get(gk_json_get(pick, "record"), "rungs"));
+        assert_int_equal(gk_json_count(ladder), tells ? 4 : searched);
+        if (tells) {
+            assert_string_equal(gk_json_get_string(gk_json_at(ladder, 3), "name", ""), "emulated");
+        }
+        rig_close(&rig);
+    }
+}
+
 static const char *submit_as(struct rig *rig, const char *id, const char *arch, const char *policy)
 {
     struct gk_json *body = rig_submit_body(rig, id, arch, 8, ONE);
@@ -638,6 +660,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vendor_takes_part),
         cmocka_unit_test(marks_go_with_the_pick),
+        cmocka_unit_test(the_ladder_is_the_final_rounds),
         cmocka_unit_test(policies_have_picks_of_their_own),
         cmocka_unit_test(policies_are_refused_by_name),
         cmocka_unit_test(no_vendor_has_a_reason),

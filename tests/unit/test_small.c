@@ -245,6 +245,24 @@ static void faults_are_found_beside_a_gpu(void **state)
     }
 }
 
+/* Where no small problem serves, the record says so, and why. */
+static void what_cannot_run_there_is_marked(void **state)
+{
+    struct gk_device_props *props = &on_80.checker.device->props;
+    int64_t threads = props->threads_block_max;
+    struct gk_record record;
+    (void)state;
+    props->threads_block_max = 16;
+    check(&on_80, twin_named("rmsnorm uses one set of sums for all turns"), KERNELS, &record);
+    props->threads_block_max = threads;
+    assert_string_equal(gk_failure_name(record.failure), "none");
+    assert_int_equal(record.rung_count, 0);
+    assert_true(record.marks >> GK_MARK_NOT_EMULATED & 1);
+    assert_non_null(strstr(gk_json_get_string(record.environment, "emulated_not", ""),
+                           "legal on no small problem"));
+    gk_record_fini(&record);
+}
+
 /* On a device that compares itself, as a GPU does. */
 static void finalists_have_the_rung(void **state)
 {
@@ -298,9 +316,11 @@ static void close_place(struct place *place)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_have_small_problems), cmocka_unit_test(bad_ones_are_told),
-        cmocka_unit_test(faults_are_found_beside_a_gpu), cmocka_unit_test(finalists_have_the_rung)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_have_small_problems),
+                                       cmocka_unit_test(bad_ones_are_told),
+                                       cmocka_unit_test(faults_are_found_beside_a_gpu),
+                                       cmocka_unit_test(what_cannot_run_there_is_marked),
+                                       cmocka_unit_test(finalists_have_the_rung)};
     if (!open_place(&on_80) || !open_place(&on_90)) {
         return 1;
     }
