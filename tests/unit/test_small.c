@@ -116,6 +116,30 @@ static void defaults_have_small_problems(void **state)
     gk_diag_fini(&diag);
 }
 
+/* Requests of the first small problem: a short one, an empty one, a short one, one that fills its
+ * room; the larger problem's own lengths are gone. */
+static void lengths_are_each_requests_own(void **state)
+{
+    static const char *const TEXTS[] = {
+        "attention_decode{\"batch\":1,\"kv_len\":16384,\"q_heads\":8}",
+        "attention_decode{\"batch\":2,\"kv_len\":4096,\"kv_lens\":{\"each\":[17,4096]},\"q_heads\":"
+        "8}"};
+    struct gk_catalog *catalog = op_trial_catalog(KERNELS, "attention_decode");
+    const struct gk_op *op = gk_catalog_find(catalog, "attention_decode");
+    (void)state;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TEXTS); i++) {
+        struct gk_problem problem = {0}, small = {0};
+        struct gk_err err = {0};
+        op_trial_need(gk_problem_from_text(&op->fields, TEXTS[i], &problem, &err), &err);
+        op_trial_need(gk_problem_small(op, &problem, 0, &small, &err), &err);
+        assert_non_null(strstr(small.canonical, "\"batch\":4,"));
+        assert_non_null(strstr(small.canonical, "\"kv_lens\":{\"each\":[161,0,161,200]}"));
+        gk_problem_fini(&small);
+        gk_problem_fini(&problem);
+    }
+    gk_catalog_destroy(catalog);
+}
+
 /* What is wrong is told at once. */
 static void bad_ones_are_told(void **state)
 {
