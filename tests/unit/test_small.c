@@ -341,6 +341,7 @@ static void close_place(struct place *place)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_have_small_problems),
+                                       cmocka_unit_test(lengths_are_each_requests_own),
                                        cmocka_unit_test(bad_ones_are_told),
                                        cmocka_unit_test(faults_are_found_beside_a_gpu),
                                        cmocka_unit_test(what_cannot_run_there_is_marked),
