@@ -16,7 +16,7 @@ nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     const char *text = getenv("FAKE_NVRTC_MINOR");
     *major = 12;
-    *minor = text ? atoi(text) : 0;
+    *minor = text ? (int)strtol(text, NULL, 10) : 0;
     return NVRTC_SUCCESS;
 }
 

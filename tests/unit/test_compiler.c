@@ -1,6 +1,6 @@
 /*
- * What NVRTC is asked for, by one that only notes it (tests/support/fake_nvrtc.c): the driver's cache
- * must not stand between it and its log, and a log without registers is an error.
+ * What NVRTC is asked for, by one that only notes it (tests/support/fake_nvrtc.c): the driver's
+ * cache must not stand between it and its log, and a log without registers is an error.
  */
 #include <setjmp.h>
 #include <stdarg.h>
