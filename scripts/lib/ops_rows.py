@@ -89,10 +89,11 @@ def rows_ops():
     rows = []
     for m, n in ((256, 4096), (4096, 4096), (8192, 8192)):
         element = 2.0 * m * n
-        small = {"of_peer": {"compile_kept": 1.0, "compile": 1.0},
+        small = {"of_peer": {"compile": 1.0}, "pair": {"ours_again": "compile_again", "ours_kept": "compile_kept"},
                  "note": "the peers' program lets its outputs go after each launch, so that the next one writes the same memory, which stays "
-                         "in L2 and is never written back while it is timed (`compile`, and `compile_again` of `scripts/lib/torch_outputs.py`); "
-                         "`compile_kept` has outputs that rotate with the inputs, as ours do"} if m == 256 else {}
+                         "in L2 and is never written back while it is timed (`compile`); policy cold-graph has outputs that rotate with the inputs. "
+                         "`scripts/lib/torch_outputs.py` times torch's and the exported winner both ways in one loop: `.._again` and `.._kept`. "
+                         "`add_kept` only adds and stores, outputs rotating: that alone takes what `compile` takes"} if m == 256 else {}
         big = m == 8192
         rows.append(row("rmsnorm_residual", "%d x %d" % (m, n), {"rows": m, "cols": n}, 4 * element,
                         peer={"op": "rmsnorm_residual", "M": m, "N": n}, **({"tb_per_s": 4.1} if big else small)))

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""torch.compile's RMS norm and residual where its outputs rotate with its inputs, as policy cold-graph has them.
+"""torch.compile's RMS norm and residual where its outputs rotate with its inputs, as policy cold-graph has them, and where
+they do not; beside it ours, as `gktune run --export` wrote it to a folder.
 
 A captured program that lets its outputs go after each launch gets the same memory for the next ones, which then stays in L2:
 nothing of what it writes goes to memory while it is timed. Both ways are timed here, in turn, on the same sets:
-`compile_again` lets go, `compile_kept` keeps the outputs of a set until the set comes again.
+`.._again` lets go, `.._kept` keeps the outputs of a set until the set comes again. `add_kept` only adds x and residual, and
+stores the sum twice: no norm that reads and writes as much is faster by more than its arithmetic.
 
-usage: torch_outputs.py  -> JSON lines as the peers' program writes them
+usage: torch_outputs.py [FOLDER]  -> JSON lines as the peers' program writes them
 """
 import json
 import math
+import sys
 
 import torch
 import torch.nn.functional as F
+
+import exported_norm
 
 SHAPES = [(256, 4096)]
 TURNS, LAUNCHES, REPLAYS = 3, 400, 20
@@ -46,6 +51,26 @@ def timed(function, sets, keeps):
     return median(samples[1:])
 
 
+def exported(folder, weight, rows, cols):
+    """Ours, called as torch's: what it returns lies in memory that torch gave."""
+    launch = exported_norm.describe(folder, rows, cols)
+    target = "sm_%d%da" % torch.cuda.get_device_capability()
+    kernel = exported_norm.Kernel(launch, exported_norm.compile_launch(folder, launch, target))
+
+    def norm(x, residual):
+        y, h = torch.empty_like(x), torch.empty_like(x)
+        kernel.run(torch.cuda.current_stream().cuda_stream, {
+            "x": x.data_ptr(), "residual_in": residual.data_ptr(), "weight_row": weight.data_ptr(), "residual_out": h.data_ptr(),
+            "y": y.data_ptr()})
+        return y, h
+    return norm
+
+
+def same_results(ours, others, inputs):
+    for mine, other in zip(ours(*inputs), others(*inputs)):
+        torch.testing.assert_close(mine, other, rtol=2 ** -6, atol=1e-3)
+
+
 def main():
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     for rows, cols in SHAPES:
@@ -56,15 +81,24 @@ def main():
         def norm(x, residual):
             h = x + residual
             return F.rms_norm(h, (cols,), weight, 1e-6), h
-        function = torch.compile(norm, dynamic=False)
+
+        def add(x, residual):
+            h = x + residual
+            return h, h.clone()
         count = math.ceil(10 * l2 / (4 * 2 * rows * cols)) # with their outputs ten times the L2
         sets = [(normal(rows, cols), normal(rows, cols)) for _ in range(count)]
-        times = {False: [], True: []}
+        compiled = torch.compile(norm, dynamic=False)
+        ways = [("compile_again", compiled, False), ("compile_kept", compiled, True), ("add_kept", torch.compile(add, dynamic=False), True)]
+        if len(sys.argv) > 1:
+            ours = exported(sys.argv[1], weight, rows, cols)
+            same_results(ours, norm, sets[0])
+            ways += [("ours_again", ours, False), ("ours_kept", ours, True)]
+        times = {who: [] for who, _, _ in ways}
         for _ in range(TURNS):
-            for keeps in times:
-                times[keeps].append(timed(function, sets, keeps))
-        for keeps, who in ((False, "compile_again"), (True, "compile_kept")):
-            print(json.dumps({"op": "rmsnorm_residual", "M": rows, "N": cols, "impl": who, "ms": median(times[keeps])}), flush=True)
+            for who, function, keeps in ways:
+                times[who].append(timed(function, sets, keeps))
+        for who, taken in times.items():
+            print(json.dumps({"op": "rmsnorm_residual", "M": rows, "N": cols, "impl": who, "ms": median(taken)}), flush=True)
 
 
 if __name__ == "__main__":
