@@ -70,6 +70,7 @@ struct gk_trial_bench { /* what an executor keeps between trials */
     /* Of an emulated device of the same target: finalists run there too, on a small problem, and
      * fail for what only it sees. NULL: none. */
     const struct gk_trial_bench *checker;
+    const char *no_checker; /* why there is none though one was wanted; NULL: none was */
 };
 
 /* A bench that may be another one's checker: the emulated device of that target ("sm_90a").

@@ -173,9 +173,13 @@ enum gk_status trial_device_check(struct work *work, struct gk_err *err)
     static const enum gk_emu_schedule SCHEDULES[] = {GK_EMU_LATE, GK_EMU_EARLY, GK_EMU_RANDOM};
     struct gk_problem small = {0};
     bool done = true;
-    if (!work->bench->checker || work->trial->input_set != GK_INPUT_SETS_ALL ||
+    const struct gk_trial_bench *bench = work->bench;
+    if (!(bench->checker || bench->no_checker) || work->trial->input_set != GK_INPUT_SETS_ALL ||
         work->trial->measure_only) {
         return GK_OK;
+    }
+    if (!bench->checker) {
+        return not_done(work, bench->no_checker, err);
     }
     enum gk_status status = find_small(work, &small, err);
     if (status == GK_END) {

@@ -171,6 +171,8 @@ static void bad_ones_are_told(void **state)
 
 /* ------------------------------------------------------------------ the rung */
 
+static const char *no_checker; /* why there is none; NULL: the place's */
+
 /* What the check says of the twin's trial with the sources under `root`, whatever another device
  * said before. */
 static void check(const struct place *place, const struct bad_op *twin, const char *root,
@@ -194,7 +196,9 @@ static void check(const struct place *place, const struct bad_op *twin, const ch
     for (uint32_t i = 0; i < built.plan.launch_count; i++) {
         trial.codes[i] = &built.codes[i];
     }
-    const struct gk_trial_bench bench = {.device = rig->device, .checker = &place->checker};
+    const struct gk_trial_bench bench = {.device = rig->device,
+                                         .checker = no_checker ? NULL : &place->checker,
+                                         .no_checker = no_checker};
     struct work *work = calloc(1, sizeof *work);
     assert_non_null(work);
     work->bench = &bench;
@@ -284,6 +288,14 @@ static void what_cannot_run_there_is_marked(void **state)
     assert_true(record.marks >> GK_MARK_NOT_EMULATED & 1);
     assert_non_null(strstr(gk_json_get_string(record.environment, "emulated_not", ""),
                            "legal on no small problem"));
+    gk_record_fini(&record);
+    no_checker = "no device is named emu:sm_999";
+    check(&on_80, twin_named("rmsnorm uses one set of sums for all turns"), KERNELS, &record);
+    no_checker = NULL;
+    assert_string_equal(gk_failure_name(record.failure), "none");
+    assert_true(record.marks >> GK_MARK_NOT_EMULATED & 1);
+    assert_non_null(
+        strstr(gk_json_get_string(record.environment, "emulated_not", ""), "emu:sm_999"));
     gk_record_fini(&record);
 }
 
