@@ -46,9 +46,10 @@ static const struct gk_option run_options[] = {
     {"fresh", NULL,
      "begin anew, not where the same command stopped, and hold final rounds that the store knows",
      false},
-    {"no-check", NULL,
-     "do not run a GPU's finalists on the emulated device too, on a small problem, where races are "
-     "seen that come out right (it takes 0.3 to 4.4 s a problem)",
+    {"check", NULL,
+     "run a GPU's finalists on the emulated device too, on a small problem: it sees races that "
+     "come "
+     "out right (seconds each)",
      false},
     SPREAD_OPTION,
     JSON_OPTION,
@@ -215,8 +216,7 @@ static const struct gk_command commands[] = {
     {"run", gk_cmd_run, "tune problems here and now, to the end",
      "OP|FAMILY|FILE.kernel.json --shapes FILE [--device DEV].. [--budget N|30s|10m] [--strategy "
      "S] "
-     "[--policy P] [--seed N] [--from DIR] [--export DIR] [--fresh] [--no-check] [--spread] "
-     "[--json]",
+     "[--policy P] [--seed N] [--from DIR] [--export DIR] [--fresh] [--check] [--spread] [--json]",
      "Checks everything first, prints the total budget, then searches, verifies and judges every\n"
      "problem. Without --device every CUDA device is used; where there is none, the emulated "
      "device,\n"

@@ -37,8 +37,8 @@ static enum gk_status start_worker(struct gk_crew *crew, struct gk_err *err)
         argv[n++] = "--device";
         argv[n++] = crew->devices[i];
     }
-    if (gk_options_has(&crew->cli->options, "no-check")) {
-        argv[n++] = "--no-check";
+    if (gk_options_has(&crew->cli->options, "check")) {
+        argv[n++] = "--check";
     }
     argv[n] = NULL;
     gk_child_stop(&crew->worker, STOP_MS);
@@ -83,9 +83,9 @@ static enum gk_status find_unserved(struct gk_crew *crew, struct gk_err *err)
         }
         if (!served.found) {
             crew->devices[crew->device_count++] = crew->request->devices[i];
-        } else if (gk_options_has(&crew->cli->options, "no-check")) { /* nor is it ignored unseen */
+        } else if (gk_options_has(&crew->cli->options, "check")) { /* nor is it ignored unseen */
             gk_progress_note(crew->progress,
-                             "%s has a worker already: --no-check is that worker's own to say",
+                             "%s has a worker already: --check is that worker's own to say",
                              crew->request->devices[i]);
         }
     }

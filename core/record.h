@@ -86,7 +86,7 @@ bool gk_failure_from_name(const char *name, enum gk_failure *failure_out);
     X(L2_CARRIED, "l2_carried")     /* slower with twice the sets: the slower time counts */       \
     X(FEW_LAUNCHES, "few_launches") /* so slow that a sample has fewer than the policy wants */    \
     X(SHARED, "shared") /* another process was on the GPU, however often it was timed */           \
-    X(NOT_EMULATED, "not_emulated") /* it could not run on the emulated device */
+    X(NOT_EMULATED, "not_emulated") /* --check could not run it on the emulated device */
 
 enum gk_mark {
 #define GK_MARK_ENUM(name, text) GK_MARK_##name,

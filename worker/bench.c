@@ -253,7 +253,7 @@ static enum gk_status start_executor(struct bench *bench, struct gk_err *err)
                     worker->nvrtc_path,
                     (char *)"--spool",
                     (char *)(uintptr_t)worker->options->spool,
-                    worker->options->unchecked ? (char *)"--no-check" : NULL,
+                    worker->options->checks ? (char *)"--check" : NULL,
                     NULL};
     bench->ready = false;
     struct gk_process_events events = {executor_frame, executor_ended, bench, 0};

@@ -23,8 +23,8 @@ struct gk_executor_options {
     const char
         *spool; /* worker's folder, for those kernels' code; "": they are compiled each time */
     const char
-        *vendor;    /* where the vendor's library may be: see worker/vendor.h; NULL: usual places */
-    bool unchecked; /* a GPU's finalists do not run on the emulated device too */
+        *vendor; /* where the vendor's library may be: see worker/vendor.h; NULL: usual places */
+    bool checks; /* a GPU's finalists run on the emulated device too */
 };
 
 /* Executor process. Its first frame is {"ready": true}, once the device is open: one that ends

@@ -374,7 +374,7 @@ static enum gk_status open_scenes(struct executor *executor, struct gk_err *err)
     if (!bench->scenes || !bench->kept) {
         return gk_fail(err, GK_NOMEM, "out of memory");
     }
-    if (!executor->options->unchecked) { /* a target that is not emulated is no reason to end */
+    if (executor->options->checks) { /* a target that is not emulated is no reason to end */
         struct gk_err why = {0};
         bool opened = gk_checker_open(executor->props.target, &executor->checker, &why) == GK_OK;
         (void)snprintf(executor->no_checker, sizeof executor->no_checker, "%.199s", why.text);

@@ -50,8 +50,8 @@ static const char help[] =
     "  --private                 standard input is a pipe: end when it closes\n"
     "  --key FILE                for tcp: of gktune keys new --roles work\n"
     "  --server-key FILE         the daemon's public key, where FILE of --key does not say it\n"
-    "  --no-check                finalists of a GPU do not run on the emulated device too, on a\n"
-    "                            small problem, where races are seen that come out right\n"
+    "  --check                   finalists of a GPU run on the emulated device too, on a small\n"
+    "                            problem: it sees races that come out right (seconds each)\n"
     "  --allow-unsandboxed       over tcp: compile although there is no sandbox that works\n"
     "  --list-devices            print the CUDA devices as JSON, and end\n"
     "  --emu-report REQUEST      run one config on the emulated device, print what it did as\n"
@@ -99,7 +99,7 @@ enum option_code {
     OPTION_KEY,
     OPTION_SERVER_KEY,
     OPTION_UNSANDBOXED,
-    OPTION_NO_CHECK,
+    OPTION_CHECK,
     OPTION_CHILD,
     OPTION_NVRTC,
     OPTION_LIST,
@@ -121,7 +121,7 @@ static const struct option long_options[] = {
     {"key", required_argument, NULL, OPTION_KEY},
     {"server-key", required_argument, NULL, OPTION_SERVER_KEY},
     {"allow-unsandboxed", no_argument, NULL, OPTION_UNSANDBOXED},
-    {"no-check", no_argument, NULL, OPTION_NO_CHECK},
+    {"check", no_argument, NULL, OPTION_CHECK},
     {"child", required_argument, NULL, OPTION_CHILD},
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"list-devices", no_argument, NULL, OPTION_LIST},
@@ -241,8 +241,8 @@ static enum gk_status read_arguments(int argc, char **argv, struct arguments *ar
         case OPTION_UNSANDBOXED:
             arguments->options.allow_unsandboxed = true;
             break;
-        case OPTION_NO_CHECK:
-            arguments->options.unchecked = true;
+        case OPTION_CHECK:
+            arguments->options.checks = true;
             break;
         case OPTION_CHILD:
             arguments->child = optarg;
@@ -590,7 +590,7 @@ static int run_child(const struct arguments *arguments)
     char *vendor = vendor_places();
     const struct gk_executor_options executor = {
         device, nvrtc, arguments->options.spool ? arguments->options.spool : "", vendor,
-        arguments->options.unchecked};
+        arguments->options.checks};
     int status = strcmp(arguments->child, "executor") == 0 ? gk_child_executor(&executor) : 2;
     free(vendor);
     return status;

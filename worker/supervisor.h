@@ -48,7 +48,7 @@ struct gk_worker_options {
     /* Over tcp sources are strangers': without a sandbox that works nothing is compiled, unless
      * this is said. */
     bool allow_unsandboxed;
-    bool unchecked; /* finalists do not run on the emulated device too: trial.h, checker */
+    bool checks; /* finalists run on the emulated device too: trial.h, checker */
     const char *spool;
     const char *devices[GK_WORKER_DEVICES_MAX]; /* "emu:sm_80", "mock" */
     uint32_t device_count;

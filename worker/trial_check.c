@@ -15,8 +15,9 @@
 
 /* SMs of the device. One: what a config needs to be of use on all of a GPU, more tiles than SMs, it
  * needs of fewer here, and blocks that take tiles in turn have turns. But a cluster runs as a
- * whole. */
-static const int32_t CHECKER_SMS[] = {1, 8};
+ * whole, and a config of many parts is of use only where there are SMs for them: 0, as many as the
+ * GPU has. */
+static const int32_t CHECKER_SMS[] = {1, 8, 0};
 #define REFERENCES_MB 256
 
 #define RUNG          "emulated"
@@ -123,7 +124,8 @@ static enum gk_status find_small(const struct work *work, struct gk_problem *sma
     bool serves = false;
     for (uint32_t i = 0; i < GK_ARRAY_COUNT(CHECKER_SMS); i++) {
         enum gk_status status = GK_OK;
-        work->bench->checker->device->props.sms = CHECKER_SMS[i];
+        work->bench->checker->device->props.sms =
+            CHECKER_SMS[i] > 0 ? CHECKER_SMS[i] : work->bench->device->props.sms;
         for (uint32_t which = 0; status == GK_OK && !serves; which++) {
             struct gk_err why = {0};
             status = look_at(work, which, small_out, &serves, &why);

@@ -1,5 +1,5 @@
 """Parts `twins` and `check` of scripts/gpu-figures, and their page: what the verifier says of sources that are broken on
-purpose, on a GPU, and what it costs to run finalists on the emulated device too (which gktune run --no-check leaves out)."""
+purpose, on a GPU, and what it costs to run finalists on the emulated device too (gktune run --check)."""
 import json
 import os
 import re
@@ -53,11 +53,11 @@ def run_check(call, base, Stopped):
         with open(shapes, "w", encoding="utf-8") as text:
             json.dump({"op": op, "shapes": [fields]}, text)
         final_s = {}
-        for more in (["--no-check"], []):
+        for more in ([], ["--check"]):
             if call.left() < 30:
                 raise Stopped()
             done = call.tune(shapes, os.path.join(base, "check-%s%s" % (op, "".join(more))), CHECK_BUDGET, "--fresh", *more, op=op)
-            final_s["final_s" if more else "checked_s"] = round(done["job"]["rates"]["final_s"], 2)
+            final_s["checked_s" if more else "final_s"] = round(done["job"]["rates"]["final_s"], 2)
         call.emit("check", op=op, fields=fields, budget=CHECK_BUDGET, **final_s)
 
 
@@ -65,7 +65,7 @@ def page(lines, table, of_kind, machines, latest):
     out = ["# Broken on purpose, on an H200", "",
            "Made by `scripts/results-table --twins` from the lines that `scripts/gpu-figures .. twins check` wrote (`data/h200-twins.jsonl`); each row "
            "carries its call. A twin is an op of this tree with one mistake in its sources (`tests/data/bad_kernels/ops.txt` and `far.txt`): the unchanged "
-           "sources are verified on the same problem with the same config first, then the changed ones must be rejected. The verifier is a worker's.", ""]
+           "sources are verified on the same problem with the same config first, then the changed ones must be rejected. The verifier is that of a worker with `--check`.", ""]
     out += machines(lines)
     twins = latest(of_kind(lines, "twin"), lambda line: line["name"])
     rejected = [twin for twin in twins if twin["how"] == "rejected"]
@@ -80,8 +80,8 @@ def page(lines, table, of_kind, machines, latest):
                                                 twin["call"]] for twin in twins])
     checks = of_kind(lines, "check")
     if checks:
-        out += ["## What the rung `emulated` costs", "",
-                "Seconds of the final round of one problem with a budget of %d trials: without it, as with `--no-check`, and with it." % CHECK_BUDGET, ""]
-        out += table(["op", "problem", "final round, s", "with finalists emulated, s", "call"],
+        out += ["## What `--check` costs", "",
+                "Seconds of the final round of one problem with a budget of %d trials, without and with finalists on the emulated device." % CHECK_BUDGET, ""]
+        out += table(["op", "problem", "final round, s", "with --check, s", "call"],
                      [[line["op"], json.dumps(line["fields"]), "%.2f" % line["final_s"], "%.2f" % line["checked_s"], line["call"]] for line in checks])
     return out

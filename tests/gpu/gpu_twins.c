@@ -6,8 +6,8 @@
  * The unchanged sources must be verified and the changed ones rejected, in a process of its own
  * each: some lose the device. Configs are those of the emulated device's run of the same twin, so
  * the GPU counts as having as few SMs. On a GPU results are compared and buffers looked around: a
- * race whose result happens to be right is seen by the rung `emulated` alone, which a worker has
- * too.
+ * race whose result happens to be right is seen by the rung `emulated` alone, which a worker with
+ * --check has too.
  *
  * Sources and the list come from the tree of the build, or from $GKTUNE_SOURCE.
  *
@@ -53,7 +53,7 @@ static enum gk_status open_bench(struct op_trial_rig *rig, const char *device, s
     if (status != GK_OK || rig->device->props.modelled) { /* as an executor's bench is */
         return status;
     }
-    static struct gk_trial_bench checker; /* as a worker has it */
+    static struct gk_trial_bench checker; /* as a worker with --check has it */
     status = gk_checker_open(rig->device->props.target, &checker, err);
     rig->bench.checker = &checker;
     if (status == GK_OK) {
