@@ -393,6 +393,20 @@ static enum gk_status rung_from_json(const struct gk_json *json, struct gk_rung 
     return refuse_others(json, known, GK_ARRAY_COUNT(known), where, err);
 }
 
+enum gk_status gk_rungs_check(const struct gk_json *list, struct gk_err *err)
+{
+    struct gk_rung rung;
+    size_t count = gk_json_count(list);
+    if (!gk_json_is(list, GK_JSON_ARRAY) || count > GK_RUNGS_MAX) {
+        return gk_fail(err, GK_INPUT, "rungs: a list of at most %d is needed", GK_RUNGS_MAX);
+    }
+    enum gk_status status = GK_OK;
+    for (size_t i = 0; status == GK_OK && i < count; i++) {
+        status = rung_from_json(gk_json_at(list, i), &rung, err);
+    }
+    return status;
+}
+
 static enum gk_status outcome_from_json(const struct gk_json *json, struct gk_record *record,
                                         struct gk_err *err)
 {

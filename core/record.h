@@ -167,6 +167,10 @@ void gk_record_fail(struct gk_record *record, enum gk_stage stage, enum gk_failu
 struct gk_json *gk_record_to_json(const struct gk_record *record); /* NULL when out of memory */
 enum gk_status gk_record_from_json(const struct gk_json *json, struct gk_record *record_out,
                                    struct gk_err *err);
+/* Whether it is the list of rungs of a record, for who keeps one by itself. GK_INPUT names what is
+ * wrong. */
+enum gk_status gk_rungs_check(const struct gk_json *list, struct gk_err *err);
+
 /* Whether the member `counts` or `environment` of a trial or a pass, if there is one, is an object
  * that fits GK_RECORD_EXTRA_MAX: an error names `where` and the key. */
 enum gk_status gk_record_check_extra(const struct gk_json *holder, const char *key,

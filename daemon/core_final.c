@@ -629,11 +629,18 @@ static enum gk_status store_pass(struct gk_core *core, struct lease *lease, int6
     return status;
 }
 
-/* A time of nothing is one that nobody took: what is not known has no sample at all. */
+/* A time of nothing is one that nobody took: what is not known has no sample at all. Rungs become
+ * evidence, so they are those of a record. */
 static enum gk_status check_samples(const struct gk_json *samples, struct gk_err *err)
 {
     for (size_t i = 0; i < gk_json_count(samples); i++) {
-        const struct gk_json *sample = gk_json_at(samples, i), *ns = gk_json_get(sample, "ns");
+        const struct gk_json *sample = gk_json_at(samples, i), *ns = gk_json_get(sample, "ns"),
+                             *rungs = gk_json_get(sample, "rungs");
+        struct gk_err why = {0};
+        if (rungs && gk_rungs_check(rungs, &why) != GK_OK) {
+            return gk_fail(err, GK_PROTOCOL, "RESULT of a final round: trial %" PRId64 ": %s",
+                           gk_json_get_int(sample, "trial", 0), why.text);
+        }
         for (size_t s = 0; s < gk_json_count(ns); s++) {
             double value = gk_json_real(gk_json_at(ns, s), 0);
             if (!(value > 0)) {

@@ -296,7 +296,7 @@ struct gk_op {
     uint32_t preference_count;
     struct gk_avoided avoided[GK_AVOIDED_MAX];
     uint32_t avoided_count;
-    struct gk_small_def small[GK_SMALL_MAX]; /* smallest first */
+    struct gk_small_def small[GK_SMALL_MAX]; /* in the order in which they are tried */
     uint32_t small_count;
 };
 

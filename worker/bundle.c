@@ -36,8 +36,8 @@ void bundle_note(struct worker *worker, const struct gk_json *said)
 const struct gk_json *bundle_said(const struct worker *worker, const struct gk_json *said)
 {
     const char *id = gk_json_get_string(said, "id", "");
-    bool is_last = worker->last_bundle &&
-                   strcmp(gk_json_get_string(worker->last_bundle, "id", ""), id) == 0;
+    bool is_last =
+        worker->last_bundle && strcmp(gk_json_get_string(worker->last_bundle, "id", ""), id) == 0;
     return !gk_json_get(said, "files") && is_last ? worker->last_bundle : said;
 }
 

@@ -24,7 +24,7 @@ struct gk_hash gk_code_key(const struct gk_hash *module_key, const char *nvrtc_v
 {
     struct gk_hasher hasher;
     gk_hasher_init(&hasher);
-    gk_hasher_text(&hasher, "code 2"); /* raised when what an entry holds changes */
+    gk_hasher_text(&hasher, "code 3"); /* raised when what an entry holds changes */
     gk_hasher_part(&hasher, module_key->bytes, GK_HASH_SIZE);
     gk_hasher_text(&hasher, nvrtc_version);
     gk_hasher_text(&hasher, target);

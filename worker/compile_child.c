@@ -57,10 +57,10 @@ int gk_child_probe(const char *nvrtc_path)
     if (status == GK_OK) {
         status = gk_compiler_run(compiler, &input, &output, NULL);
     }
-    bool compiled = status == GK_OK && output.compiled;
+    bool worked = status == GK_MISSING || (status == GK_OK && output.compiled); /* compiler.h */
     gk_compile_output_fini(&output);
     gk_compiler_close(compiler);
-    return compiled ? 0 : 1;
+    return worked ? 0 : 1;
 }
 
 int gk_child_compile(const char *nvrtc_path)

@@ -366,7 +366,7 @@ static enum gk_status take_output(const struct nvrtc_api *api, nvrtcProgram prog
                        "NVRTC: %s: %.400s", api->text(result), output->log);
     }
     if (!told) { /* every config that must not spill would be refused */
-        return gk_fail(err, GK_UNSUPPORTED,
+        return gk_fail(err, GK_MISSING,
                        "NVRTC compiled it and did not say how many registers it takes, which "
                        "--ptxas-options=-v asks for: %.400s",
                        output->log);

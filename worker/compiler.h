@@ -56,8 +56,8 @@ void gk_compiler_close(struct gk_compiler *compiler);
 const char *gk_compiler_version(const struct gk_compiler *compiler);
 const char *gk_compiler_path(const struct gk_compiler *compiler);
 /* GK_OK whether the source compiled or not (output_out->compiled); other statuses mean that NVRTC
- * itself could not work: GK_NOMEM, GK_UNSUPPORTED (a target it does not know, or no word of the
- * registers that the code takes), GK_INTERNAL. */
+ * itself could not work: GK_NOMEM, GK_UNSUPPORTED (a target it does not know), GK_MISSING (no
+ * word of the registers that the code takes: no source does that), GK_INTERNAL. */
 enum gk_status gk_compiler_run(struct gk_compiler *compiler, const struct gk_compile_input *input,
                                struct gk_compile_output *output_out, struct gk_err *err);
 void gk_compile_output_fini(struct gk_compile_output *output);

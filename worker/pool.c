@@ -154,8 +154,9 @@ static void finish_task(struct worker *worker, struct compile_task *task)
 
 static enum gk_failure failure_of(const char *status)
 {
-    return strcmp(status, gk_status_name(GK_NOMEM)) == 0 ? GK_FAILURE_COMPILE_MEMORY
-                                                         : GK_FAILURE_COMPILE_ERROR;
+    return strcmp(status, gk_status_name(GK_NOMEM)) == 0     ? GK_FAILURE_COMPILE_MEMORY
+           : strcmp(status, gk_status_name(GK_MISSING)) == 0 ? GK_FAILURE_INFRA /* of NVRTC's */
+                                                             : GK_FAILURE_COMPILE_ERROR;
 }
 
 static void slot_frame(void *context, const struct gk_json *json)

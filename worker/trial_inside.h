@@ -74,9 +74,10 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err);
 enum gk_status trial_device_again(struct work *work, struct gk_err *err);
 /* Do these plans of one template run the same code? */
 bool trial_is_same_code(const struct gk_plan *a, const struct gk_plan *b);
-/* Of finalists, where the bench has a checker: rung "emulated". Where the config is legal on no
- * small problem of the op, or the emulated device cannot run it, the record's environment says so
- * in "emulated_not": a GPU's verdict then stands alone. */
+/* Of finalists, where the bench has a checker or says why it has none: rung "emulated". Where the
+ * config is legal on no small problem of the op, or the emulated device cannot run it, the record
+ * has the mark not_emulated, and its environment says why in "emulated_not": a GPU's verdict then
+ * stands alone. */
 enum gk_status trial_device_check(struct work *work, struct gk_err *err);
 /* After timing: nothing around was written, so that no later candidate answers for it. */
 enum gk_status trial_device_audit(struct work *work, struct gk_err *err);

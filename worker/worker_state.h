@@ -91,9 +91,10 @@ struct unit { /* one config of a lease */
     struct gk_json *samples; /* of the current pass; NULL: none */
     struct gk_json *marks;   /* of those samples; NULL: none */
     struct gk_json *rungs;   /* how the first pass verified it, until it is told; NULL: none */
-    char *detail;            /* vendor: which of its results it was */
-    double twice_ratio;      /* time over twice the sets; 0: nobody looked */
-    bool carried;            /* it carried data in L2: timed over twice the sets from then on */
+    char *
+        detail; /* which result of the vendor it was; why it could not run on the emulated device */
+    double twice_ratio; /* time over twice the sets; 0: nobody looked */
+    bool carried;       /* it carried data in L2: timed over twice the sets from then on */
 };
 
 struct lease {

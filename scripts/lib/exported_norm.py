@@ -7,6 +7,7 @@ import ctypes
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,8 +79,11 @@ int main(int argc, char **argv)
 """
 
 
+EXACT = 3 # enum gk_match
+
+
 def describe(folder, rows, cols):
-    """The launch that the header has for the problem: kernel, source, defines, grid, block, arguments."""
+    """The launch that the header has for this very problem: kernel, source, defines, grid, block, arguments; its target."""
     headers = glob.glob(os.path.join(folder, "gk_rmsnorm_residual_*.h"))
     if len(headers) != 1:
         raise OSError("'%s' has %d headers of rmsnorm_residual; one is wanted" % (folder, len(headers)))
@@ -91,7 +95,10 @@ def describe(folder, rows, cols):
         done = subprocess.run([program, str(rows), str(cols)], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise OSError("%s has no plain launch for %d x %d" % (name, rows, cols))
-    return json.loads(done.stdout)
+    launch = json.loads(done.stdout)
+    if launch["match"] != EXACT:
+        raise OSError("%s has no row for %d x %d itself" % (name, rows, cols))
+    return {"target": re.search(r"_(sm_[0-9]+a?)$", name[:-2]).group(1), **launch}
 
 
 def find_nvrtc():
@@ -119,12 +126,12 @@ def output_of(nvrtc, program, what):
     return text.raw
 
 
-def compile_launch(folder, launch, target):
+def compile_launch(folder, launch):
     """Its cubin."""
     nvrtc, program = find_nvrtc(), ctypes.c_void_p()
     with open(os.path.join(folder, launch["source"]), "rb") as text:
         source = text.read()
-    options = ["-arch=" + target, "-std=c++17", *launch["options"], *("-I" + os.path.join(folder, d) for d in launch["include_dirs"]),
+    options = ["-arch=" + launch["target"], "-std=c++17", *launch["options"], *("-I" + os.path.join(folder, d) for d in launch["include_dirs"]),
                *("-D" + define for define in launch["defines"])]
     checked(nvrtc, "nvrtcCreateProgram", ctypes.byref(program), source, launch["source"].encode(), 0, None, None)
     words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))

@@ -93,7 +93,7 @@ def rows_ops():
                  "note": "the peers' program lets its outputs go after each launch, so that the next one writes the same memory, which stays "
                          "in L2 and is never written back while it is timed (`compile`); policy cold-graph has outputs that rotate with the inputs. "
                          "`scripts/lib/torch_outputs.py` times torch's and the exported winner both ways in one loop: `.._again` and `.._kept`. "
-                         "`add_kept` only adds and stores, its outputs rotating: a norm that is timed so cannot be faster"} if m == 256 else {}
+                         "`add_kept` is what torch takes in the same loop to add and store alone, its outputs rotating"} if m == 256 else {}
         big = m == 8192
         rows.append(row("rmsnorm_residual", "%d x %d" % (m, n), {"rows": m, "cols": n}, 4 * element,
                         peer={"op": "rmsnorm_residual", "M": m, "N": n}, **({"tb_per_s": 4.1} if big else small)))

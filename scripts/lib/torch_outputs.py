@@ -4,8 +4,8 @@ they do not; beside it ours, as `gktune run --export` wrote it to a folder.
 
 A captured program that lets its outputs go after each launch gets the same memory for the next ones, which then stays in L2:
 nothing of what it writes goes to memory while it is timed. Both ways are timed here, in turn, on the same sets:
-`.._again` lets go, `.._kept` keeps the outputs of a set until the set comes again. `add_kept` only adds x and residual, and
-stores the sum twice: no norm that reads and writes as much is faster by more than its arithmetic.
+`.._again` lets go, `.._kept` keeps the outputs of a set until the set comes again. `add_kept` is torch's sum of x and
+residual, stored twice: what reading and writing as much takes without the norm.
 
 usage: torch_outputs.py [FOLDER]  -> JSON lines as the peers' program writes them
 """
@@ -54,8 +54,7 @@ def timed(function, sets, keeps):
 def exported(folder, weight, rows, cols):
     """Ours, called as torch's: what it returns lies in memory that torch gave."""
     launch = exported_norm.describe(folder, rows, cols)
-    target = "sm_%d%da" % torch.cuda.get_device_capability()
-    kernel = exported_norm.Kernel(launch, exported_norm.compile_launch(folder, launch, target))
+    kernel = exported_norm.Kernel(launch, exported_norm.compile_launch(folder, launch))
 
     def norm(x, residual):
         y, h = torch.empty_like(x), torch.empty_like(x)

@@ -63,8 +63,8 @@ def run_check(call, base, Stopped):
 
 def page(lines, table, of_kind, machines, latest):
     out = ["# Broken on purpose, on an H200", "",
-           "Made by `scripts/results-table --twins` from the lines that `scripts/gpu-figures .. twins check` wrote (`data/h200-twins.jsonl`); each row "
-           "carries its call. A twin is an op of this tree with one mistake in its sources (`tests/data/bad_kernels/ops.txt` and `far.txt`): the unchanged "
+           "Made by `scripts/results-table --twins` from lines such as `scripts/gpu-figures .. twins check` writes (`data/h200-twins.jsonl`); each row "
+           "carries its call, with the command that was run. A twin is an op of this tree with one mistake in its sources (`tests/data/bad_kernels/ops.txt` and `far.txt`): the unchanged "
            "sources are verified on the same problem with the same config first, then the changed ones must be rejected. The verifier is that of a worker with `--check`.", ""]
     out += machines(lines)
     twins = latest(of_kind(lines, "twin"), lambda line: line["name"])

@@ -137,8 +137,10 @@ static bool begin(struct job *job, const struct bad_op *twin, const char *device
 /* Whether the changed sources ran at all: to be refused for one's registers says nothing. */
 static bool of_the_verifier(const char *ending)
 {
-    static const char *const BEFORE[] = {"illegal_config", "compile_error", "resources",
-                                         "load_error", "unsupported_instruction"};
+    static const char *const BEFORE[] = {
+        "illegal_config",          "compile_error", "compile_timeout",  "compile_memory",
+        "compile_crash",           "resources",     "load_error",       "device_memory",
+        "unsupported_instruction", "work_limit",    "reference_failed", "infrastructure"};
     bool ran = true;
     for (size_t i = 0; i < GK_ARRAY_COUNT(BEFORE); i++) {
         ran = ran && strcmp(ending, BEFORE[i]) != 0;

@@ -55,7 +55,7 @@ static void silence_is_an_error(void **state)
     struct gk_err err = {0};
     (void)state;
     (void)setenv("FAKE_NVRTC_SILENT", "1", 1);
-    assert_int_equal(ask("9", &output, &err), GK_UNSUPPORTED);
+    assert_int_equal(ask("9", &output, &err), GK_MISSING);
     (void)unsetenv("FAKE_NVRTC_SILENT");
     assert_non_null(strstr(err.text, "did not say how many registers"));
     assert_false(output.compiled);

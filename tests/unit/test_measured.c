@@ -181,7 +181,8 @@ static void the_ladder_is_the_final_rounds(void **state)
         (void)work(&rig, false);
         const struct gk_json *pick = pick_of(&rig, job), *ladder = gk_json_get(pick, "ladder");
         size_t searched = gk_json_count(gk_json_get(gk_json_get(pick, "record"), "rungs"));
-        assert_int_equal(gk_json_count(ladder), tells ? 4 : searched);
+        assert_int_equal(searched, 2);
+        assert_int_equal(gk_json_count(ladder), tells ? 4 : 2);
         if (tells) {
             assert_string_equal(gk_json_get_string(gk_json_at(ladder, 3), "name", ""), "emulated");
         }
