@@ -538,6 +538,10 @@ static void a_malformed_pass_is_never_sent_again(void **state)
     } rows[] = {
         {"{\"pass\":1,\"samples\":\"none\"}", "samples"},
         {"{\"pass\":1,\"samples\":[{\"trial\":1,\"ns\":[10.5,0]}]}", "is 0 ns, more than 0"},
+        {"{\"pass\":1,\"samples\":[{\"trial\":1,\"ns\":[10.5],\"rungs\":\"all\"}]}",
+         "rungs: a list of at most 24"},
+        {"{\"pass\":1,\"samples\":[{\"trial\":1,\"ns\":[10.5],\"rungs\":[{\"name\":\"exact\"}]}]}",
+         "passed"},
         {"{\"pass\":1,\"samples\":[],\"environment\":[7]}", "\"environment\" is [7]; an object is"},
         {NULL, "at most 16384 are allowed"},
     };
