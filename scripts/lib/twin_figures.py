@@ -14,8 +14,9 @@ CHECKED = [ # as small as models have them, and as large
 ]
 CHECK_BUDGET = 32
 LINE = re.compile(r"^(rejected|PASSED|FAILED) +(.*?): (.*)$")
-RUNGS = {"exact": "small integers, every sum exact", "reference": "random inputs against the reference", "extreme": "inputs at the ends of their range",
-         "alignment": "tensors aligned as promised and no better", "emulated": "the finalist's own code on a small problem, every access watched"}
+# As trials on a GPU climb them. Of the first three an op has one: that is how the slot beside the rotation is laid out.
+RUNGS = {"exact": "small integers, every sum exact", "extreme": "inputs at the ends of their range",
+         "alignment": "tensors aligned as promised and no better", "reference": "random inputs against the reference, set after set", "emulated": "the finalist's own code on a small problem, every access watched"}
 
 
 def parse(text):
@@ -73,7 +74,7 @@ def page(lines, table, of_kind, machines, latest):
     for twin in rejected:
         counts[twin["ended"]] = counts.get(twin["ended"], 0) + 1
     out += ["## Twins: %d of %d rejected" % (len(rejected), len(twins)), "",
-            "Rungs, in the order in which they are climbed on a GPU, a twin ending at the first that it fails: " +
+            "Rungs, in the order in which they are climbed on a GPU (an op has one of the first three), a twin ending at the first that it fails: " +
             "; ".join("`%s`: %s" % item for item in RUNGS.items()) + ". What ends without a rung was a fault of the GPU itself, or of what lies around a buffer.", ""]
     out += table(["ended as", "twins"], sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     out += table(["twin", "ended as", "call"], [[twin["name"], twin["ended"] if twin["how"] == "rejected" else "**%s**: %s" % (twin["how"], twin["ended"]),
