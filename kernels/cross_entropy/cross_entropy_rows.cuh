@@ -58,7 +58,7 @@ struct Row {
 };
 
 struct Scratch {
-    float maxima[kBlockWarpsMax], sums[kBlockWarpsMax], logits[kBlockWarpsMax];
+    WarpValues maxima, sums, logits;
 };
 
 // What a thread learns of its pieces beside their exponentials.

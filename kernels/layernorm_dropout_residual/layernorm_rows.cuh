@@ -33,10 +33,10 @@ constexpr i32 kFilled = Config::kPieces * kStride;       // columns that a group
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
 struct Scratch {
-    float sums[kBlockWarpsMax], squares[kBlockWarpsMax];
+    WarpValues sums, squares;
 };
 
-GK_DEVICE float row_total(float value, float (&scratch)[kBlockWarpsMax])
+GK_DEVICE float row_total(float value, WarpValues &scratch)
 {
     return group_reduce<SumOp, Config::kGroup, Config::kThreads>(value, scratch);
 }

@@ -3,6 +3,7 @@
 // whether their registers hold it (RMSNORM_HELD), and how caches treat y (RMSNORM_STORE).
 #pragma once
 
+#include <gk/pairs.cuh>
 #include <gk/rows.cuh>
 
 using namespace gk;
@@ -48,7 +49,34 @@ struct Policies {
 // How x is read for the first time: where registers do not hold it, it is read again.
 constexpr CacheUse kFirst = Config::kHeld || Config::kResidual ? Config::kLoad : Config::kReuse;
 
-// h of a thread's pieces from `first` on; writes it out where a residual was added.
+// h of one piece, the sum of what came of x and of residual, rounded; writes it out too, for the
+// next layer, which reads it. kWhole: the piece is inside the row, and 16-bit elements are added as
+// they came, two at a time. Where that is not known, both ways would cost registers.
+template <bool kWhole>
+GK_DEVICE void add_residual(RowPiece &h, const RowPiece::Raw &x, const RowPiece::Raw &residual,
+                            const Row &row, i32 at, u64 policy)
+{
+    if constexpr (kWhole && sizeof(Config::T) == 2 && kCount > 1) {
+        RowPiece::Raw sum;
+        add_pairs<Config::T>(sum.w, x.w, residual.w);
+        ptx::store<StoreUse::kKeep>(row.residual_out + at, sum.w);
+        h.open<Config::kLoad>(sum, row.residual_out, at, row.cols, policy);
+    } else {
+        RowPiece other;
+        h.open<Config::kLoad>(x, row.x, at, row.cols, policy);
+        other.open<Config::kLoad>(residual, row.residual, at, row.cols, policy);
+#pragma unroll
+        for (u32 i = 0; i < kCount; ++i) {
+            h.v[i] += other.v[i];
+        }
+        h.round();
+        h.store<StoreUse::kKeep>(row.residual_out, at, row.cols);
+    }
+}
+
+// h of a thread's pieces from `first` on; writes it out where a residual was added. kWhole: all of
+// them are inside the row.
+template <bool kWhole>
 GK_DEVICE void bring(RowPiece (&h)[Config::kPieces], const Row &row, i32 first,
                      const Policies &policies)
 {
@@ -61,16 +89,10 @@ GK_DEVICE void bring(RowPiece (&h)[Config::kPieces], const Row &row, i32 first,
 #pragma unroll
     for (u32 p = 0; p < Config::kPieces; ++p) {
         const i32 at = first + static_cast<i32>(p) * kStride;
-        h[p].open<kFirst>(x.raw[p], row.x, at, row.cols, policy);
         if constexpr (Config::kResidual) {
-            RowPiece other;
-            other.open<Config::kLoad>(r.raw[p], row.residual, at, row.cols, policies.load);
-#pragma unroll
-            for (u32 i = 0; i < kCount; ++i) {
-                h[p].v[i] += other.v[i];
-            }
-            h[p].round();
-            h[p].store<StoreUse::kKeep>(row.residual_out, at, row.cols); // the next layer reads it
+            add_residual<kWhole>(h[p], x.raw[p], r.raw[p], row, at, policies.load);
+        } else {
+            h[p].open<kFirst>(x.raw[p], row.x, at, row.cols, policy);
         }
     }
 }

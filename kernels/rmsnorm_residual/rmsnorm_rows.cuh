@@ -18,7 +18,8 @@
 //
 // A set of rows that the threads' pieces fill exactly goes a way of its own, where the number of
 // columns is a constant: no piece asks there whether it is inside, and no register is cleared for
-// one that is not, between loads that should leave together.
+// one that is not, between loads that should leave together; and its 16-bit sums are made two at a
+// time.
 //
 // The weight, which all blocks read, comes out of memory once. ptxas sends its loads when the row
 // has come (seen with 13.0), so each block calls one line of it into L2 before.
@@ -36,8 +37,7 @@ constexpr bool kOneSet = GK_BLOCKS == 0;
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
 // The reciprocal root of the row's mean square. The whole block calls it, in step.
-GK_DEVICE float scale_of(const Squares &squares, float (&scratch)[kBlockWarpsMax], float mean,
-                         float eps)
+GK_DEVICE float scale_of(const Squares &squares, WarpValues &scratch, float mean, float eps)
 {
     const float sum =
         group_reduce<SumOp, Config::kGroup, Config::kThreads>(squares.total(), scratch);
@@ -72,10 +72,11 @@ struct Matrices {
     }
 };
 
-// One row of each group. `first`: of the thread's columns; `mean`: 1 / cols of the matrix.
+// One row of each group, which kWhole pieces fill. `first`: of the thread's columns; `mean`: 1 / cols
+// of the matrix.
+template <bool kWhole>
 GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
-                        const Policies &policies, float (&scratch)[kBlockWarpsMax], float mean,
-                        float eps)
+                        const Policies &policies, WarpValues &scratch, float mean, float eps)
 {
     Squares squares;
     Weights weights;
@@ -85,7 +86,7 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
         weights.fetch(weight, row, first, policies);
     }
     for (i32 at = first; at < end; at += kFilled) {
-        bring(h, row, at, policies);
+        bring<kWhole>(h, row, at, policies);
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
             squares.add(h[p]);
@@ -107,17 +108,17 @@ GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
 
 // Rows from `set` on, one of each group: `set` is one that there is.
 GK_DEVICE void norm_set(const Matrices &matrices, u32 set, const Policies &policies,
-                        float (&scratch)[kBlockWarpsMax], float mean, float eps)
+                        WarpValues &scratch, float mean, float eps)
 {
     const u32 index = set + threadIdx.x / Config::kGroup;
     const i32 first = threadIdx.x % Config::kGroup * kCount;
     if (Config::kHeld && matrices.cols == kFilled && set + kRows <= matrices.rows) {
-        norm_row(matrices.row(index, kFilled), first, matrices.weight, policies, scratch, mean,
-                 eps);
+        norm_row<true>(matrices.row(index, kFilled), first, matrices.weight, policies, scratch,
+                       mean, eps);
     } else {
         const bool inside = index < matrices.rows; // a row that is not there has no columns
-        norm_row(matrices.row(inside ? index : 0, inside ? matrices.cols : 0), first,
-                 matrices.weight, policies, scratch, mean, eps);
+        norm_row<false>(matrices.row(inside ? index : 0, inside ? matrices.cols : 0), first,
+                        matrices.weight, policies, scratch, mean, eps);
     }
 }
 
@@ -126,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
                     Config::T *residual_out, Config::T *y, i32 rows, i32 cols, i64 ld, float mean,
                     float eps)
 {
-    __shared__ float scratch[2][kBlockWarpsMax];
+    __shared__ WarpValues scratch[2];
     const Matrices matrices{
         x, residual, residual_out, y, weight, static_cast<u32>(rows), static_cast<u32>(cols), ld};
     const Policies policies{ptx::cache_policy<Config::kLoad>(),

@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads, kBlocksLeast)
     for (i32 at = part.begin + static_cast<i32>(threadIdx.x * kCount); at < part.end;
          at += static_cast<i32>(Config::kPieces) * kStride) {
         RowPiece h[Config::kPieces];
-        bring(h, row, at, policies);
+        bring<false>(h, row, at, policies);
 #pragma unroll
         for (u32 p = 0; p < Config::kPieces; ++p) {
             squares.add(h[p]);

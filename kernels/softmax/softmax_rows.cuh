@@ -23,7 +23,7 @@ constexpr u32 kRows = Config::kThreads / Config::kGroup; // at a time
 static_assert(Config::kThreads % Config::kGroup == 0, "a block is whole rows");
 
 struct Scratch {
-    float maxima[kBlockWarpsMax], sums[kBlockWarpsMax];
+    WarpValues maxima, sums;
 };
 
 GK_DEVICE float row_max(float value, Scratch &scratch)
