@@ -61,7 +61,10 @@ struct gk_trial_bench { /* what an executor keeps between trials */
     struct gk_device *device;
     uint64_t (*now_ns)(void);         /* a steady clock; NULL: costs by the wall are not told */
     struct gk_references *references; /* host ladder */
-    struct gk_inspector *inspector;   /* device ladder; NULL: the host compares */
+    /* Where they are computed. NULL: on the device itself. A checker's are on the GPU that it stands
+     * beside, which does in no time what takes the emulated device a minute. */
+    struct gk_device *references_on;
+    struct gk_inspector *inspector; /* device ladder; NULL: the host compares */
     struct gk_scenes *scenes;
     struct gk_kept *kept;
     /* Somebody else was on the GPU in the trial before, however often it was tried again: whoever

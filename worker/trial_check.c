@@ -145,6 +145,7 @@ static enum gk_status run(struct work *work, const struct gk_problem *small,
                           enum gk_emu_schedule schedule, bool *done_out, struct gk_err *err)
 {
     struct gk_trial trial = *work->trial;
+    struct gk_trial_bench bench = *work->bench->checker;
     struct gk_record *record = calloc(1, sizeof *record);
     if (!record) {
         return gk_fail(err, GK_NOMEM, "out of memory");
@@ -155,8 +156,9 @@ static enum gk_status run(struct work *work, const struct gk_problem *small,
     trial.sets = GK_TRIAL_SETS_PLAIN;
     trial.policy = GK_POLICY_COLD_GRAPH;
     gk_record_init(record);
-    gk_device_emu_schedule(work->bench->checker->device, schedule);
-    enum gk_status status = gk_trial_run(work->bench->checker, &trial, record, err);
+    bench.references_on = work->bench->device;
+    gk_device_emu_schedule(bench.device, schedule);
+    enum gk_status status = gk_trial_run(&bench, &trial, record, err);
     if (status == GK_OK && convicts(record->failure)) {
         gk_record_fail(work->record, record->stage, record->failure,
                        "on the emulated device, %s: %s", small->canonical,

@@ -163,9 +163,10 @@ static enum gk_status climb(struct work *work, const char *rung, uint32_t input_
 {
     const struct gk_reference *reference = NULL;
     const struct gk_trial *trial = work->trial;
-    enum gk_status status =
-        gk_reference_get(work->bench->references, work->bench->device, &work->plan, trial->problem,
-                         trial->reference_code, input_set, inputs, &reference, err);
+    const struct gk_trial_bench *bench = work->bench;
+    enum gk_status status = gk_reference_get(
+        bench->references, bench->references_on ? bench->references_on : bench->device, &work->plan,
+        trial->problem, trial->reference_code, input_set, inputs, &reference, err);
     if (status != GK_OK) {
         gk_record_fail(work->record, GK_STAGE_VERIFY, GK_FAILURE_REFERENCE, "%s", err->text);
         return status == GK_NOMEM ? status : GK_OK;

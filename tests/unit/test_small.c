@@ -289,6 +289,35 @@ static void faults_are_found_beside_a_gpu(void **state)
     }
 }
 
+static const struct gk_device_ops *inner_ops; /* of the device that stands for the GPU */
+static uint32_t gpu_launches;
+
+static enum gk_status counted_launch(struct gk_device *device, struct gk_device_kernel *kernel,
+                                     const struct gk_device_launch *launch,
+                                     struct gk_device_report *report_out, struct gk_err *err)
+{
+    gpu_launches++;
+    return inner_ops->launch(device, kernel, launch, report_out, err);
+}
+
+/* What is right is computed where it costs nothing; the config itself runs on the checker. */
+static void references_come_from_the_gpu(void **state)
+{
+    struct gk_device *gpu = on_80.rig.device;
+    struct gk_device_ops ops = *gpu->ops;
+    struct gk_record record;
+    (void)state;
+    inner_ops = gpu->ops;
+    ops.launch = counted_launch;
+    gpu->ops = &ops;
+    check(&on_80, twin_named("rmsnorm divides by the padded row"), KERNELS, &record);
+    gpu->ops = inner_ops;
+    assert_string_equal(gk_failure_name(record.failure), "none");
+    assert_int_equal(record.rung_count, 1);
+    assert_int_equal(gpu_launches, 1); /* three schedules, one set of inputs, one reference */
+    gk_record_fini(&record);
+}
+
 /* Where no small problem serves, the record says so, and why. */
 static void what_cannot_run_there_is_marked(void **state)
 {
@@ -372,6 +401,7 @@ int main(void)
                                        cmocka_unit_test(lengths_are_each_requests_own),
                                        cmocka_unit_test(bad_ones_are_told),
                                        cmocka_unit_test(faults_are_found_beside_a_gpu),
+        cmocka_unit_test(references_come_from_the_gpu),
                                        cmocka_unit_test(what_cannot_run_there_is_marked),
                                        cmocka_unit_test(finalists_have_the_rung)};
     if (!open_place(&on_80) || !open_place(&on_90)) {
