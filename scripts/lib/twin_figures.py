@@ -11,6 +11,7 @@ CHECKED = [ # as small as models have them, and as large
     ("attention_decode", {"batch": 8, "q_heads": 32, "kv_heads": 8, "head_dim": 128, "kv_len": 4096}),
     ("mla_decode", {"batch": 128, "q_heads": 16, "kv_len": 4096}),
     ("gemm", {"M": 4096, "N": 4096, "K": 4096}),
+    ("swiglu_gateup", {"M": 2048, "N": 14336, "K": 4096}),
 ]
 CHECK_BUDGET = 32
 LINE = re.compile(r"^(rejected|PASSED|FAILED) +(.*?): (.*)$")
@@ -79,7 +80,7 @@ def page(lines, table, of_kind, machines, latest):
     out += table(["ended as", "twins"], sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     out += table(["twin", "ended as", "call"], [[twin["name"], twin["ended"] if twin["how"] == "rejected" else "**%s**: %s" % (twin["how"], twin["ended"]),
                                                 twin["call"]] for twin in twins])
-    checks = of_kind(lines, "check")
+    checks = latest(of_kind(lines, "check"), lambda line: line["op"])
     if checks:
         out += ["## What `--check` costs", "",
                 "Seconds of the final round of one problem with a budget of %d trials, without and with finalists on the emulated device." % CHECK_BUDGET, ""]
