@@ -7,6 +7,10 @@ nothing of what it writes goes to memory while it is timed. Both ways are timed 
 `.._again` lets go, `.._kept` keeps the outputs of a set until the set comes again. `add_kept` is torch's sum of x and
 residual, stored twice: what reading and writing as much takes without the norm.
 
+Replays are long: handing a captured program to the GPU takes the host a while, which in one of 400 launches, as the peers'
+program has them, is a part of each. And torch is asked several times: its tuner finds two kernels of this
+norm nearly as fast and takes now one and now the other, which is a tenth slower; the faster one counts.
+
 usage: torch_outputs.py [FOLDER]  -> JSON lines as the peers' program writes them
 """
 import json
@@ -14,12 +18,14 @@ import math
 import sys
 
 import torch
+import torch._inductor.config
 import torch.nn.functional as F
 
 import exported_norm
 
 SHAPES = [(256, 4096)]
-TURNS, LAUNCHES, REPLAYS = 3, 400, 20
+TURNS, LAUNCHES, REPLAYS = 3, 4000, 20
+COMPILATIONS = 4
 
 
 def median(values):
@@ -49,6 +55,19 @@ def timed(function, sets, keeps):
             torch.cuda.synchronize()
             samples.append(begin.elapsed_time(end) / launches)
     return median(samples[1:])
+
+
+def best_compiled(function, sets):
+    """The fastest of what torch.compile makes of it, and what each of them took."""
+    best, times = None, []
+    with torch._inductor.config.patch(force_disable_caches=True): # nothing that an earlier one chose
+        for _ in range(COMPILATIONS):
+            torch._dynamo.reset()
+            compiled = torch.compile(function, dynamic=False)
+            compiled(*sets[0])
+            times.append(timed(compiled, sets, False))
+            best = compiled if times[-1] == min(times) else best
+    return best, times
 
 
 def exported(folder, weight, rows, cols):
@@ -86,7 +105,7 @@ def main():
             return h, h.clone()
         count = math.ceil(10 * l2 / (4 * 2 * rows * cols)) # with their outputs ten times the L2
         sets = [(normal(rows, cols), normal(rows, cols)) for _ in range(count)]
-        compiled = torch.compile(norm, dynamic=False)
+        compiled, found = best_compiled(norm, sets)
         ways = [("compile_again", compiled, False), ("compile_kept", compiled, True), ("add_kept", torch.compile(add, dynamic=False), True)]
         if len(sys.argv) > 1:
             ours = exported(sys.argv[1], weight, rows, cols)
@@ -97,7 +116,8 @@ def main():
             for who, function, keeps in ways:
                 times[who].append(timed(function, sets, keeps))
         for who, taken in times.items():
-            print(json.dumps({"op": "rmsnorm_residual", "M": rows, "N": cols, "impl": who, "ms": median(taken)}), flush=True)
+            more = {"compilations_ms": found} if who == "compile_again" else {}
+            print(json.dumps({"op": "rmsnorm_residual", "M": rows, "N": cols, "impl": who, "ms": median(taken), **more}), flush=True)
 
 
 if __name__ == "__main__":
