@@ -61,8 +61,8 @@ struct gk_trial_bench { /* what an executor keeps between trials */
     struct gk_device *device;
     uint64_t (*now_ns)(void);         /* a steady clock; NULL: costs by the wall are not told */
     struct gk_references *references; /* host ladder */
-    /* Where they are computed. NULL: on the device itself. A checker's are on the GPU that it stands
-     * beside, which does in no time what takes the emulated device a minute. */
+    /* Where they are computed. NULL: on the device itself. A checker's are on the GPU that it
+     * stands beside, which does in no time what takes the emulated device a minute. */
     struct gk_device *references_on;
     struct gk_inspector *inspector; /* device ladder; NULL: the host compares */
     struct gk_scenes *scenes;

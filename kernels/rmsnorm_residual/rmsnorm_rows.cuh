@@ -72,7 +72,7 @@ struct Matrices {
     }
 };
 
-// One row of each group, which kWhole pieces fill. `first`: of the thread's columns; `mean`: 1 / cols
+// One row of each group; kWhole: pieces fill it. `first`: of the thread's columns; `mean`: 1 / cols
 // of the matrix.
 template <bool kWhole>
 GK_DEVICE void norm_row(const Row &row, i32 first, const Config::Weight *weight,
