@@ -15,7 +15,7 @@ uint64_t gk_input_seed(uint32_t input_set, enum gk_input_kind inputs)
     return UINT64_C(0x676b74756e650000) + 256 * (uint64_t)inputs + input_set;
 }
 
-enum gk_status gk_inputs_beside(const struct gk_plan *plan, enum gk_input_kind *inputs_out,
+enum gk_status gk_inputs_beside(const struct gk_plan *plan, struct gk_besides *beside_out,
                                 struct gk_err *err)
 {
     const struct gk_op *op = plan->op;
@@ -24,10 +24,16 @@ enum gk_status gk_inputs_beside(const struct gk_plan *plan, enum gk_input_kind *
     if (op->exact_when) {
         status = gk_expr_eval_int(op->exact_when, plan->slots, &exact, err);
     }
-    if (status == GK_OK && !exact && op->extreme_when) {
+    if (status == GK_OK && op->extreme_when) {
         status = gk_expr_eval_int(op->extreme_when, plan->slots, &extreme, err);
     }
-    *inputs_out = exact ? GK_INPUTS_EXACT : extreme ? GK_INPUTS_EXTREME : GK_INPUTS_DRAWN;
+    *beside_out = (struct gk_besides){0};
+    if (exact) {
+        beside_out->kinds[beside_out->count++] = GK_INPUTS_EXACT;
+    }
+    if (extreme) {
+        beside_out->kinds[beside_out->count++] = GK_INPUTS_EXTREME;
+    }
     return status;
 }
 

@@ -24,9 +24,15 @@ const float *gk_normal_quantiles(void);
 /* Which generators of an op: those of its input sets, or of a rung that has its own. */
 enum gk_input_kind { GK_INPUTS_DRAWN, GK_INPUTS_EXACT, GK_INPUTS_EXTREME };
 
-/* The inputs that a problem has beside its sets: those of the exact rung where that one applies,
- * else of the extreme one; GK_INPUTS_DRAWN: none. */
-enum gk_status gk_inputs_beside(const struct gk_plan *plan, enum gk_input_kind *inputs_out,
+/* The inputs that a problem has beside its sets: those of the exact rung and of the extreme one, as
+ * far as they apply, in this order. Neither shows what the other does: equal scores never make a
+ * maximum grow, and large ones hide a key that is missing. */
+#define GK_BESIDES_MAX 2u
+struct gk_besides {
+    enum gk_input_kind kinds[GK_BESIDES_MAX];
+    uint32_t count;
+};
+enum gk_status gk_inputs_beside(const struct gk_plan *plan, struct gk_besides *beside_out,
                                 struct gk_err *err);
 
 /* The seed of an input set; generators of such a rung have seeds of their own. */

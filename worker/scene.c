@@ -67,50 +67,68 @@ static enum gk_status count_slots(struct gk_scene *scene, const struct gk_device
     uint64_t room = (uint64_t)props->mem_bytes / MEMORY_SHARE / scene->slot_bytes;
     wanted = wanted < GK_INPUT_SETS ? GK_INPUT_SETS : wanted;
     wanted = wanted > GK_SCENE_SLOTS_MAX ? GK_SCENE_SLOTS_MAX : wanted;
-    room = room > 1 ? room - 1 : 0; /* the one beside the rotation */
+    const uint32_t beside = gk_scene_slots_beside(scene);
+    room = room > beside ? room - beside : 0;
     if (room < 2) {
         return gk_fail(err, GK_LIMIT,
-                       "three copies of the problem's tensors are %" PRIu64 " bytes; half of the "
-                       "device's memory is %" PRId64,
-                       3 * scene->slot_bytes, props->mem_bytes / MEMORY_SHARE);
+                       "%" PRIu32 " copies of the problem's tensors are %" PRIu64 " bytes; half of "
+                       "the device's memory is %" PRId64,
+                       beside + 2, (beside + 2) * scene->slot_bytes,
+                       props->mem_bytes / MEMORY_SHARE);
     }
     scene->slots = (uint32_t)(wanted < room ? wanted : room);
     return GK_OK;
 }
 
-/* Guard before a tensor: wider by the odd step in the slot beside the rotation. */
+uint32_t gk_scene_slots_beside(const struct gk_scene *scene)
+{
+    return scene->beside.count > 0 ? scene->beside.count : 1;
+}
+
+/* Slots that lie in the arena: those of the rotation, then those beside it. */
+static uint32_t slots_first(const struct gk_scene *scene)
+{
+    return scene->slots + gk_scene_slots_beside(scene);
+}
+
+static bool is_beside(const struct gk_scene *scene, uint32_t slot)
+{
+    return slot >= scene->slots && slot < slots_first(scene);
+}
+
+/* Guard before a tensor: wider by the odd step in the slots beside the rotation. */
 uint64_t scene_front(const struct gk_scene *scene, uint32_t slot, uint32_t tensor)
 {
     const struct scene_tensor *t = &scene->tensors[tensor];
-    return t->front + (slot == scene->slots ? t->odd : 0);
+    return t->front + (is_beside(scene, slot) ? t->odd : 0);
 }
 
 uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor)
 {
-    uint64_t base = slot <= scene->slots
-                        ? scene->arena + slot * scene->slot_bytes
-                        : scene->more + (slot - scene->slots - 1) * scene->slot_bytes;
+    const uint32_t first = slots_first(scene);
+    uint64_t base = slot < first ? scene->arena + slot * scene->slot_bytes
+                                 : scene->more + (slot - first) * scene->slot_bytes;
     return base + scene->tensors[tensor].offset + scene_front(scene, slot, tensor);
 }
 
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot)
 {
-    if (slot == scene->slots) {
-        return scene->beside ? SCENE_BESIDE : 0;
+    if (is_beside(scene, slot)) {
+        return scene->beside.count > 0 ? SCENE_BESIDE + slot - scene->slots : 0;
     }
-    /* By place, which is one less behind the slot beside. A rotation of few has few sets. */
-    uint32_t place = slot < scene->slots ? slot : slot - 1;
+    /* By place, which is less behind the slots beside. A rotation of few has few sets. */
+    uint32_t place = slot < scene->slots ? slot : slot - gk_scene_slots_beside(scene);
     return place % (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS);
 }
 
 uint32_t scene_slots_all(const struct gk_scene *scene)
 {
-    return scene->slots + 1 + (scene->more ? scene->slots : 0);
+    return slots_first(scene) + (scene->more ? scene->slots : 0);
 }
 
 uint32_t gk_scene_slot_at(const struct gk_scene *scene, uint32_t place)
 {
-    return place < scene->slots ? place : place + 1;
+    return place < scene->slots ? place : place + gk_scene_slots_beside(scene);
 }
 
 uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set)
@@ -118,9 +136,9 @@ uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set)
     return input_set % GK_INPUT_SETS % scene->slots;
 }
 
-uint32_t gk_scene_slot_beside(const struct gk_scene *scene)
+uint32_t gk_scene_slot_beside(const struct gk_scene *scene, uint32_t which)
 {
-    return scene->slots;
+    return scene->slots + which;
 }
 
 void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory)
@@ -261,7 +279,7 @@ static enum gk_status generate(struct gk_scene *scene, const struct gk_plan *pla
 
 static bool has_set(const struct gk_scene *scene, uint32_t set)
 {
-    return set == SCENE_BESIDE ? scene->beside != GK_INPUTS_DRAWN : set < scene->slots;
+    return set >= SCENE_BESIDE ? set - SCENE_BESIDE < scene->beside.count : set < scene->slots;
 }
 
 /* Calls to map memory cost more than its size, so that all inputs lie in one allocation. */
@@ -280,7 +298,8 @@ static enum gk_status make_inputs(struct gk_scene *scene, const struct gk_plan *
         alloc_hidden(scene->device, "inputs", sets * each, &scene->pristine, err);
     uint64_t at = scene->pristine;
     for (uint32_t set = 0; set < SCENE_SETS && status == GK_OK; set++) {
-        enum gk_input_kind inputs = set == SCENE_BESIDE ? scene->beside : GK_INPUTS_DRAWN;
+        enum gk_input_kind inputs =
+            set >= SCENE_BESIDE ? scene->beside.kinds[set - SCENE_BESIDE] : GK_INPUTS_DRAWN;
         uint64_t seed = gk_input_seed(inputs ? 0 : set, inputs);
         for (uint32_t i = 0; i < scene->tensor_count && has_set(scene, set) && status == GK_OK;
              i++) {
@@ -318,7 +337,7 @@ static enum gk_status furnish(struct gk_scene *scene, uint32_t from, uint32_t to
 
 static enum gk_status make_arena(struct gk_scene *scene, struct gk_err *err)
 {
-    uint32_t slots = scene->slots + 1;
+    uint32_t slots = slots_first(scene);
     enum gk_status status = scene->device->ops->alloc(
         scene->device, "arena", slots * scene->slot_bytes, scene->slot_align, &scene->arena, err);
     return status == GK_OK ? furnish(scene, 0, slots, false, err) : status;
@@ -421,9 +440,9 @@ static struct gk_hash key_of(const struct gk_plan *plan, const struct gk_problem
  * are soon more than everything else. */
 static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *plan)
 {
-    uint32_t slots = scene->slots + 1;
+    uint32_t slots = slots_first(scene);
     uint32_t sets =
-        (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS) + (scene->beside ? 1 : 0);
+        (scene->slots < GK_INPUT_SETS ? scene->slots : GK_INPUT_SETS) + scene->beside.count;
     uint64_t bytes = slots * scene->slot_bytes;
     for (uint32_t i = 0; i < scene->tensor_count; i++) {
         const struct scene_tensor *tensor = &scene->tensors[i];
@@ -434,13 +453,13 @@ static uint64_t bytes_of(const struct gk_scene *scene, const struct gk_plan *pla
 }
 
 static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan *plan,
-                                 enum gk_input_kind beside, struct gk_scene *scene,
+                                 const struct gk_besides *beside, struct gk_scene *scene,
                                  struct gk_err *err)
 {
     scene->tensor_count = plan->op->tensor_count;
     scene->slot_align = SLOT_ALIGN;
     lay_out(scene, plan);
-    scene->beside = beside;
+    scene->beside = *beside;
     enum gk_status status = count_slots(scene, &scenes->device->props, err);
     if (status != GK_OK) {
         return status;
@@ -452,7 +471,7 @@ static enum gk_status scene_make(struct gk_scenes *scenes, const struct gk_plan 
 }
 
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
-                            const struct gk_problem *problem, enum gk_input_kind beside,
+                            const struct gk_problem *problem, const struct gk_besides *beside,
                             struct gk_scene **scene_out, struct gk_err *err)
 {
     struct gk_hash key = key_of(plan, problem);
@@ -496,12 +515,12 @@ enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan
 enum gk_status gk_scene_widen(struct gk_scenes *scenes, struct gk_scene *scene, struct gk_err *err)
 {
     const uint64_t bytes = scene->slots * scene->slot_bytes;
-    const uint32_t first = scene->slots + 1;
+    const uint32_t first = slots_first(scene);
     struct gk_err why = {0};
     if (scene->more) {
         return GK_OK;
     }
-    uint64_t segments = (uint64_t)(2 * scene->slots + 1) * scene->tensor_count * SEGMENTS_A_TENSOR;
+    uint64_t segments = (uint64_t)(scene->slots + first) * scene->tensor_count * SEGMENTS_A_TENSOR;
     if (segments > GK_SEGMENTS_MAX || scene->bytes + bytes > scenes->bytes_max) {
         return gk_fail(err, GK_LIMIT,
                        "twice the sets take %" PRIu64 " bytes more; scenes may take %" PRIu64

@@ -5,10 +5,10 @@
  * each. Timing rotates through the slots, so together they exceed ten times the L2 (docs/DESIGN.md
  * section 8; three times is not enough, since eviction hints carry data across launches); slot i
  * holds input set i mod 4, and its tensors begin where an allocator puts them, at multiples of 256
- * bytes, as they do in an engine. One more slot, beside the rotation, is for verification alone:
- * its tensors have the alignment that was promised and no better (a kernel that reads 32 bytes at
- * once from rows that are 16-byte aligned must not pass), and it holds the inputs of the exact rung
- * or of the extreme one, or where neither applies those of set 0.
+ * bytes, as they do in an engine. One or two more slots, beside the rotation, are for verification
+ * alone: their tensors have the alignment that was promised and no better (a kernel that reads 32
+ * bytes at once from rows that are 16-byte aligned must not pass), and they hold the inputs of the
+ * exact rung and of the extreme one, or where neither applies one those of set 0.
  *
  * What a candidate must not reach, the pristine inputs and the reference's results, lies in hidden
  * memory (worker/device.h): mapped while a scene is being made or looked at, unmapped while a
@@ -38,10 +38,10 @@ void gk_scenes_destroy(struct gk_scenes *scenes);
 
 /* The scene of a problem, made if it is not there, and clean if another one was lent since. Lent
  * until the next call for another problem.
- * `plan`: any plan of the op for this problem. `beside`: of the slot beside the rotation.
- * GK_LIMIT: the device has not room for even three slots. */
+ * `plan`: any plan of the op for this problem. `beside`: of the slots beside the rotation.
+ * GK_LIMIT: the device has not room for those and two more. */
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
-                            const struct gk_problem *problem, enum gk_input_kind beside,
+                            const struct gk_problem *problem, const struct gk_besides *beside,
                             struct gk_scene **scene_out, struct gk_err *err);
 /* Drops all scenes but the one that was lent last. False: there was no other. For who finds the
  * device's memory short before theirs is: others may use it too. */
@@ -60,9 +60,11 @@ enum gk_status gk_scene_widen(struct gk_scenes *scenes, struct gk_scene *scene, 
 /* Slot at a place of the rotation: places below gk_scene_slots(), or below twice that in a scene
  * that was widened. */
 uint32_t gk_scene_slot_at(const struct gk_scene *scene, uint32_t place);
-/* Slot of the rotation that holds input set 0..3, and the one beside it. */
+/* Slot of the rotation that holds input set 0..3. */
 uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set);
-uint32_t gk_scene_slot_beside(const struct gk_scene *scene);
+/* Slots beside it, one or two, and each of them. */
+uint32_t gk_scene_slots_beside(const struct gk_scene *scene);
+uint32_t gk_scene_slot_beside(const struct gk_scene *scene, uint32_t which);
 /* Addresses of a slot's tensors into memory->tensors; nothing else is touched, nothing is owned. */
 void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory);
 

@@ -8,14 +8,14 @@
 #define SCENE_GUARD_BYTES                                                                          \
     512 /* wider than any access of one warp's first instruction behind a row */
 #define SCENE_GUARD_BYTE 0xc5
-#define SCENE_BESIDE     GK_INPUT_SETS /* index of the inputs beside the sets */
-#define SCENE_SETS       (GK_INPUT_SETS + 1)
+#define SCENE_BESIDE     GK_INPUT_SETS /* index of the first inputs beside the sets */
+#define SCENE_SETS       (GK_INPUT_SETS + GK_BESIDES_MAX)
 
 struct scene_tensor {
     bool present, is_input, is_output;
     char name[GK_NAME_MAX];
     uint64_t offset, front; /* in a slot: its guard, and the guard's bytes */
-    uint64_t odd;           /* bytes more before it in the slot beside the rotation */
+    uint64_t odd;           /* bytes more before it in the slots beside the rotation */
     uint64_t bytes;
     unsigned char poison[8];
     uint32_t poison_bytes;
@@ -31,11 +31,10 @@ struct gk_scene {
     struct scene_tensor tensors[GK_TENSORS_MAX];
     uint32_t tensor_count;
     uint64_t slot_align, slot_bytes, content_bytes;
-    uint32_t slots;            /* of the rotation; one more follows */
-    enum gk_input_kind beside; /* of the slot beside the rotation; DRAWN: those of set 0 */
+    uint32_t slots;           /* of the rotation; those beside it follow */
+    struct gk_besides beside; /* one slot each; none: one slot, with the inputs of set 0 */
     uint64_t arena;
-    /* As many slots again, numbered behind the one beside the rotation; 0: nobody wanted them yet.
-     */
+    /* As many slots again, numbered behind those beside the rotation; 0: nobody wanted them yet. */
     uint64_t more;
     uint64_t pristine; /* hidden: all inputs of all sets, since each mapping costs time */
     struct {
@@ -77,7 +76,7 @@ struct scene_segments {
 uint64_t scene_front(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
 uint64_t scene_address(const struct gk_scene *scene, uint32_t slot, uint32_t tensor);
 uint32_t scene_set_of(const struct gk_scene *scene, uint32_t slot);
-/* All there are, with the one beside the rotation. */
+/* All there are, with those beside the rotation. */
 uint32_t scene_slots_all(const struct gk_scene *scene);
 /* Empty segments are left out. */
 enum gk_status scene_segment(struct scene_segments *list, const struct gk_segment *segment,

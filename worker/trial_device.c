@@ -12,7 +12,7 @@
 #include "worker/trial_inside.h"
 #include "worker/vendor.h"
 
-#define RUNS_MAX (GK_INPUT_SETS + 1)
+#define RUNS_MAX (GK_INPUT_SETS + GK_BESIDES_MAX)
 
 struct climb { /* the runs of one ladder */
     uint32_t slots[RUNS_MAX];
@@ -296,10 +296,10 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
 {
     const struct gk_trial *trial = work->trial;
     struct climb climb = {0};
-    enum gk_input_kind beside = GK_INPUTS_DRAWN;
+    struct gk_besides beside = {0};
     enum gk_status status = gk_inputs_beside(&work->plan, &beside, err);
     if (status == GK_OK) {
-        status = gk_scene_get(work->bench->scenes, &work->plan, trial->problem, beside,
+        status = gk_scene_get(work->bench->scenes, &work->plan, trial->problem, &beside,
                               &work->scene, err);
         if (status == GK_LIMIT || status == GK_NOMEM) {
             gk_record_fail(work->record, GK_STAGE_LOAD, GK_FAILURE_MEMORY, "%s", err->text);
@@ -319,7 +319,10 @@ enum gk_status trial_device_ladder(struct work *work, struct gk_err *err)
     uint32_t first = all ? 0 : trial->input_set % sets, last = all ? sets - 1 : first;
     work->record->input_set = first;
     work->record->gpu_verify_ns = 0;
-    add_run(&climb, gk_scene_slot_beside(work->scene), beside, trial_beside_name(beside));
+    for (uint32_t i = 0; i < gk_scene_slots_beside(work->scene); i++) {
+        enum gk_input_kind kind = i < beside.count ? beside.kinds[i] : GK_INPUTS_DRAWN;
+        add_run(&climb, gk_scene_slot_beside(work->scene, i), kind, trial_beside_name(kind));
+    }
     for (uint32_t set = first; set <= last; set++) {
         add_run(&climb, gk_scene_slot_of(work->scene, set), GK_INPUTS_DRAWN,
                 trial_rung_name(set, set == first));

@@ -191,7 +191,7 @@ static enum gk_status climb(struct work *work, const char *rung, uint32_t input_
 enum gk_status trial_host_ladder(struct work *work, struct gk_err *err)
 {
     enum gk_status status = GK_OK;
-    enum gk_input_kind beside = GK_INPUTS_DRAWN;
+    struct gk_besides beside = {0};
     uint32_t set = work->trial->input_set;
     uint32_t first = set == GK_INPUT_SETS_ALL ? 0 : set % 4;
     uint32_t last = set == GK_INPUT_SETS_ALL ? 3 : first;
@@ -199,8 +199,10 @@ enum gk_status trial_host_ladder(struct work *work, struct gk_err *err)
     if (!work->trial->measure_only) {
         status = gk_inputs_beside(&work->plan, &beside, err);
     }
-    if (status == GK_OK && beside == GK_INPUTS_EXACT) {
-        status = climb(work, trial_beside_name(beside), 0, beside, err);
+    for (uint32_t i = 0; i < beside.count && status == GK_OK; i++) {
+        if (beside.kinds[i] == GK_INPUTS_EXACT) {
+            status = climb(work, trial_beside_name(beside.kinds[i]), 0, beside.kinds[i], err);
+        }
     }
     if (work->trial->measure_only) {
         last = first;
@@ -209,11 +211,12 @@ enum gk_status trial_host_ladder(struct work *work, struct gk_err *err)
         status = climb(work, trial_rung_name(i, i == first), i, GK_INPUTS_DRAWN, err);
     }
     /* Every rung is a run of its own here, so that this one goes with one set of four. */
-    if (status == GK_OK && !trial_failed(work) && beside == GK_INPUTS_EXTREME &&
-        last == EXTREME_BESIDE) {
-        const struct gk_run ordinary = work->run; /* whose modelled time counts */
-        status = climb(work, trial_beside_name(beside), 0, beside, err);
-        work->run = ordinary;
+    for (uint32_t i = 0; i < beside.count && status == GK_OK && !trial_failed(work); i++) {
+        if (beside.kinds[i] == GK_INPUTS_EXTREME && last == EXTREME_BESIDE) {
+            const struct gk_run ordinary = work->run; /* whose modelled time counts */
+            status = climb(work, trial_beside_name(beside.kinds[i]), 0, beside.kinds[i], err);
+            work->run = ordinary;
+        }
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /*
- * The rung of inputs of unusual size: op add has it for 333 elements, and an exact one for any
- * other number. A kernel that is wrong for large numbers alone passes every input set.
+ * The rung of inputs of unusual size: op add has it for 333 elements, for 335 beside an exact one,
+ * which any other number has alone. A kernel that is wrong for large numbers alone passes every
+ * input set.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -75,7 +76,9 @@ static void host_compares(void **state)
     fails(333, GK_INPUT_SETS - 1);
     fails(333, GK_INPUT_SETS_ALL);
     (void)passes(333, RIGHT, GK_INPUT_SETS_ALL, 5);
-    (void)passes(334, BROKEN, GK_INPUT_SETS_ALL, 5); /* the exact one stands in its place */
+    (void)passes(334, BROKEN, GK_INPUT_SETS_ALL, 5); /* the exact one alone does not see it */
+    (void)passes(335, RIGHT, GK_INPUT_SETS_ALL, 6);
+    fails(335, GK_INPUT_SETS_ALL);
 }
 
 /* Where the slot beside the rotation has it: with every trial. */
@@ -86,6 +89,8 @@ static void device_compares(void **state)
         fails(333, set);
     }
     fails(333, GK_INPUT_SETS_ALL);
+    (void)passes(335, RIGHT, 0, 3); /* a slot each */
+    fails(335, 0);
 }
 
 static int set_up(void **state)

@@ -400,9 +400,11 @@ static void alignment_of_slots(void **state)
     need(gk_problem_from_text(&op->fields, "gemm{\"K\":64,\"M\":8,\"N\":32}", &problem, &err),
          &err);
     need(gk_plan_reference(op, &problem, &device->props, &plan, &err), &err);
-    need(gk_scene_get(scenes, &plan, &problem, true, &scene, &err), &err);
-    for (uint32_t slot = 0; slot <= gk_scene_slots(scene); slot++) {
-        bool beside = slot == gk_scene_slot_beside(scene);
+    const struct gk_besides both = {{GK_INPUTS_EXACT, GK_INPUTS_EXTREME}, GK_BESIDES_MAX};
+    need(gk_scene_get(scenes, &plan, &problem, &both, &scene, &err), &err);
+    assert_int_equal(gk_scene_slots_beside(scene), GK_BESIDES_MAX);
+    for (uint32_t slot = 0; slot < gk_scene_slots(scene) + GK_BESIDES_MAX; slot++) {
+        bool beside = slot >= gk_scene_slot_beside(scene, 0);
         gk_scene_memory(scene, slot, &memory);
         for (uint32_t i = 0; i < op->tensor_count; i++) {
             if (plan.tensors[i].present) {
