@@ -7,8 +7,8 @@ nothing of what it writes goes to memory while it is timed. Both ways are timed 
 `.._again` lets go, `.._kept` keeps the outputs of a set until the set comes again. `add_kept` is torch's sum of x and
 residual, stored twice: what reading and writing as much takes without the norm.
 
-Where outputs lie makes several percent of difference, so each turn puts them somewhere else. torch is asked several times: of
-this norm its tuner finds several kernels nearly as fast and takes now one and now another, a tenth slower. The fastest counts.
+Each turn puts the outputs somewhere else, in case that matters (on an H200 it does not). torch is asked several times, since its
+tuner takes now one and now another of its kernels, some of them a tenth slower; the fastest counts.
 
 usage: torch_outputs.py [FOLDER]  -> JSON lines as the peers' program writes them
 """

@@ -75,7 +75,7 @@ def page(lines, table, of_kind, machines, latest):
     for twin in rejected:
         counts[twin["ended"]] = counts.get(twin["ended"], 0) + 1
     out += ["## Twins: %d of %d rejected" % (len(rejected), len(twins)), "",
-            "Rungs, in the order in which they are climbed on a GPU (an op has one of the first three), a twin ending at the first that it fails: " +
+            "Rungs, in the order in which they are climbed on a GPU (a problem has the first two as far as they apply, else the third), a twin ending at the first that it fails: " +
             "; ".join("`%s`: %s" % item for item in RUNGS.items()) + ". What ends without a rung was a fault of the GPU itself, or of what lies around a buffer.", ""]
     out += table(["ended as", "twins"], sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     out += table(["twin", "ended as", "call"], [[twin["name"], twin["ended"] if twin["how"] == "rejected" else "**%s**: %s" % (twin["how"], twin["ended"]),
