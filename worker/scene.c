@@ -67,14 +67,16 @@ static enum gk_status count_slots(struct gk_scene *scene, const struct gk_device
     uint64_t room = (uint64_t)props->mem_bytes / MEMORY_SHARE / scene->slot_bytes;
     wanted = wanted < GK_INPUT_SETS ? GK_INPUT_SETS : wanted;
     wanted = wanted > GK_SCENE_SLOTS_MAX ? GK_SCENE_SLOTS_MAX : wanted;
+    if (room < 2 + scene->beside.count && scene->beside.count > 1) {
+        scene->beside.count = 1; /* of so large a problem, that rung alone */
+    }
     const uint32_t beside = gk_scene_slots_beside(scene);
     room = room > beside ? room - beside : 0;
     if (room < 2) {
         return gk_fail(err, GK_LIMIT,
-                       "%" PRIu32 " copies of the problem's tensors are %" PRIu64 " bytes; half of "
-                       "the device's memory is %" PRId64,
-                       beside + 2, (beside + 2) * scene->slot_bytes,
-                       props->mem_bytes / MEMORY_SHARE);
+                       "three copies of the problem's tensors are %" PRIu64 " bytes; half of the "
+                       "device's memory is %" PRId64,
+                       3 * scene->slot_bytes, props->mem_bytes / MEMORY_SHARE);
     }
     scene->slots = (uint32_t)(wanted < room ? wanted : room);
     return GK_OK;

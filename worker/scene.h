@@ -39,7 +39,8 @@ void gk_scenes_destroy(struct gk_scenes *scenes);
 /* The scene of a problem, made if it is not there, and clean if another one was lent since. Lent
  * until the next call for another problem.
  * `plan`: any plan of the op for this problem. `beside`: of the slots beside the rotation.
- * GK_LIMIT: the device has not room for those and two more. */
+ * Where there is room for three slots alone, the first of them is all.
+ * GK_LIMIT: the device has not room for even three slots. */
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
                             const struct gk_problem *problem, const struct gk_besides *beside,
                             struct gk_scene **scene_out, struct gk_err *err);

@@ -91,6 +91,10 @@ static void device_compares(void **state)
     fails(333, GK_INPUT_SETS_ALL);
     (void)passes(335, RIGHT, 0, 3); /* a slot each */
     fails(335, 0);
+    const int64_t memory = rig.device->props.mem_bytes;
+    rig.device->props.mem_bytes = 60000; /* half of it: three copies of some 9 KB */
+    (void)passes(337, BROKEN, 0, 2);     /* the exact one, as where nobody asks for another */
+    rig.device->props.mem_bytes = memory;
 }
 
 static int set_up(void **state)
