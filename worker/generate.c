@@ -15,6 +15,15 @@ uint64_t gk_input_seed(uint32_t input_set, enum gk_input_kind inputs)
     return UINT64_C(0x676b74756e650000) + 256 * (uint64_t)inputs + input_set;
 }
 
+bool gk_besides_have(const struct gk_besides *beside, enum gk_input_kind inputs)
+{
+    bool have = false;
+    for (uint32_t i = 0; i < beside->count; i++) {
+        have = have || beside->kinds[i] == inputs;
+    }
+    return have;
+}
+
 enum gk_status gk_inputs_beside(const struct gk_plan *plan, struct gk_besides *beside_out,
                                 struct gk_err *err)
 {

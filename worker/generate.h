@@ -32,6 +32,7 @@ struct gk_besides {
     enum gk_input_kind kinds[GK_BESIDES_MAX];
     uint32_t count;
 };
+bool gk_besides_have(const struct gk_besides *beside, enum gk_input_kind inputs);
 enum gk_status gk_inputs_beside(const struct gk_plan *plan, struct gk_besides *beside_out,
                                 struct gk_err *err);
 

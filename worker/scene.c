@@ -68,7 +68,7 @@ static enum gk_status count_slots(struct gk_scene *scene, const struct gk_device
     wanted = wanted < GK_INPUT_SETS ? GK_INPUT_SETS : wanted;
     wanted = wanted > GK_SCENE_SLOTS_MAX ? GK_SCENE_SLOTS_MAX : wanted;
     if (room < 2 + scene->beside.count && scene->beside.count > 1) {
-        scene->beside.count = 1; /* of so large a problem, that rung alone */
+        scene->left_out = scene->beside.kinds[--scene->beside.count];
     }
     const uint32_t beside = gk_scene_slots_beside(scene);
     room = room > beside ? room - beside : 0;
@@ -141,6 +141,11 @@ uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set)
 uint32_t gk_scene_slot_beside(const struct gk_scene *scene, uint32_t which)
 {
     return scene->slots + which;
+}
+
+enum gk_input_kind gk_scene_left_out(const struct gk_scene *scene)
+{
+    return scene->left_out;
 }
 
 void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory)

@@ -39,7 +39,7 @@ void gk_scenes_destroy(struct gk_scenes *scenes);
 /* The scene of a problem, made if it is not there, and clean if another one was lent since. Lent
  * until the next call for another problem.
  * `plan`: any plan of the op for this problem. `beside`: of the slots beside the rotation.
- * Where there is room for three slots alone, the first of them is all.
+ * Where there is room for three slots alone, the second of them is left out.
  * GK_LIMIT: the device has not room for even three slots. */
 enum gk_status gk_scene_get(struct gk_scenes *scenes, const struct gk_plan *plan,
                             const struct gk_problem *problem, const struct gk_besides *beside,
@@ -66,6 +66,8 @@ uint32_t gk_scene_slot_of(const struct gk_scene *scene, uint32_t input_set);
 /* Slots beside it, one or two, and each of them. */
 uint32_t gk_scene_slots_beside(const struct gk_scene *scene);
 uint32_t gk_scene_slot_beside(const struct gk_scene *scene, uint32_t which);
+/* The inputs that had no room beside it; GK_INPUTS_DRAWN: none. */
+enum gk_input_kind gk_scene_left_out(const struct gk_scene *scene);
 /* Addresses of a slot's tensors into memory->tensors; nothing else is touched, nothing is owned. */
 void gk_scene_memory(const struct gk_scene *scene, uint32_t slot, struct gk_memory *memory);
 

@@ -31,8 +31,9 @@ struct gk_scene {
     struct scene_tensor tensors[GK_TENSORS_MAX];
     uint32_t tensor_count;
     uint64_t slot_align, slot_bytes, content_bytes;
-    uint32_t slots;           /* of the rotation; those beside it follow */
-    struct gk_besides beside; /* one slot each; none: one slot, with the inputs of set 0 */
+    uint32_t slots;              /* of the rotation; those beside it follow */
+    struct gk_besides beside;    /* one slot each; none: one slot, with the inputs of set 0 */
+    enum gk_input_kind left_out; /* that one which there was no room for; DRAWN: none */
     uint64_t arena;
     /* As many slots again, numbered behind those beside the rotation; 0: nobody wanted them yet. */
     uint64_t more;

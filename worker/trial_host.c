@@ -199,10 +199,8 @@ enum gk_status trial_host_ladder(struct work *work, struct gk_err *err)
     if (!work->trial->measure_only) {
         status = gk_inputs_beside(&work->plan, &beside, err);
     }
-    for (uint32_t i = 0; i < beside.count && status == GK_OK; i++) {
-        if (beside.kinds[i] == GK_INPUTS_EXACT) {
-            status = climb(work, trial_beside_name(beside.kinds[i]), 0, beside.kinds[i], err);
-        }
+    if (status == GK_OK && gk_besides_have(&beside, GK_INPUTS_EXACT)) {
+        status = climb(work, trial_beside_name(GK_INPUTS_EXACT), 0, GK_INPUTS_EXACT, err);
     }
     if (work->trial->measure_only) {
         last = first;
@@ -211,12 +209,11 @@ enum gk_status trial_host_ladder(struct work *work, struct gk_err *err)
         status = climb(work, trial_rung_name(i, i == first), i, GK_INPUTS_DRAWN, err);
     }
     /* Every rung is a run of its own here, so that this one goes with one set of four. */
-    for (uint32_t i = 0; i < beside.count && status == GK_OK && !trial_failed(work); i++) {
-        if (beside.kinds[i] == GK_INPUTS_EXTREME && last == EXTREME_BESIDE) {
-            const struct gk_run ordinary = work->run; /* whose modelled time counts */
-            status = climb(work, trial_beside_name(beside.kinds[i]), 0, beside.kinds[i], err);
-            work->run = ordinary;
-        }
+    if (status == GK_OK && !trial_failed(work) && last == EXTREME_BESIDE &&
+        gk_besides_have(&beside, GK_INPUTS_EXTREME)) {
+        const struct gk_run ordinary = work->run; /* whose modelled time counts */
+        status = climb(work, trial_beside_name(GK_INPUTS_EXTREME), 0, GK_INPUTS_EXTREME, err);
+        work->run = ordinary;
     }
     return status;
 }

@@ -259,6 +259,7 @@ static enum gk_status note_conditions(struct work *work, const struct gk_device_
 {
     struct gk_record *record = work->record;
     struct gk_json *json = gk_json_new_object();
+    enum gk_input_kind left_out = gk_scene_left_out(work->scene);
     bool at_limit = (vitals->throttle > 0 && (vitals->throttle & POWER_CAP_BIT)) ||
                     (vitals->power_mw > 0 && vitals->power_limit_mw > 0 &&
                      (double)vitals->power_mw > AT_POWER_LIMIT * (double)vitals->power_limit_mw);
@@ -277,7 +278,9 @@ static enum gk_status note_conditions(struct work *work, const struct gk_device_
         gk_json_set_string(json, "regime",
                            work->trial->effort.block_ns > 0 ? "sustained" : "burst") &&
         gk_json_set_int(json, "sets", places(work, work->recording.twice)) &&
-        gk_json_set_int(json, "launches", work->recording.launches);
+        gk_json_set_int(json, "launches", work->recording.launches) &&
+        (left_out == GK_INPUTS_DRAWN ||
+         gk_json_set_string(json, "rung_not", trial_beside_name(left_out)));
     if (good && work->vendor) {
         char text[GK_VENDOR_TEXT_MAX], detail[GK_VENDOR_TEXT_MAX + 96];
         gk_vendor_describe(work->vendor, work->vendor_choice, text);

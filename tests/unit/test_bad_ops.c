@@ -15,10 +15,10 @@
 #include <cmocka.h>
 
 #include "tests/support/exhaustive.h"
+#include "tests/support/source_dir.h"
 #include "tests/unit/bad_op.h"
 #include "tests/unit/mistake_folder.h"
 
-#define KERNELS GK_SOURCE_DIR "/kernels"
 /* One in so many. The sanitizers look at the interpreter, which meets nothing new in each. */
 #ifdef __SANITIZE_ADDRESS__
 #define SAMPLE 45u
@@ -51,7 +51,9 @@ static void broken(void **state)
 {
     const struct bad_op *mistake = *state;
     char root[] = "/tmp/gktune-bad-ops-XXXXXX", ending[BAD_ENDING_SIZE], message[600];
-    run(mistake, KERNELS, ending, message, sizeof message);
+    char kernels[600]; /* of the tree that the changed ones are made of */
+    (void)snprintf(kernels, sizeof kernels, "%s/kernels", test_source_dir());
+    run(mistake, kernels, ending, message, sizeof message);
     if (strcmp(ending, "none") != 0) {
         fail_msg("%s: the unchanged sources end as %s: %s", mistake->change.name, ending, message);
     }

@@ -93,7 +93,12 @@ static void device_compares(void **state)
     fails(335, 0);
     const int64_t memory = rig.device->props.mem_bytes;
     rig.device->props.mem_bytes = 60000; /* half of it: three copies of some 9 KB */
-    (void)passes(337, BROKEN, 0, 2);     /* the exact one, as where nobody asks for another */
+    struct gk_record record;
+    run(337, BROKEN, 0, &record);
+    assert_int_equal(record.failure, GK_FAILURE_NONE); /* the exact one alone does not see it */
+    assert_int_equal(record.rung_count, 2);
+    assert_string_equal(gk_json_get_string(record.environment, "rung_not", ""), "extreme");
+    gk_record_fini(&record);
     rig.device->props.mem_bytes = memory;
 }
 

@@ -337,7 +337,7 @@ struct alignas(kChunkBytes) WarpValues {
 //
 // Up to eight warps' values are read by every thread, in two accesses of 16 bytes, where shuffles
 // would each wait for the one before: 256 rows of 4,096 columns take 3.64 us instead of 3.66 on an
-// H200. More warps than that would be more accesses than shuffles.
+// H200. More warps than that would be as many accesses as shuffles.
 template <typename Op, u32 kGroup, u32 kThreads>
 GK_DEVICE float group_reduce(float value, WarpValues &scratch)
 {
