@@ -75,8 +75,9 @@ PY
 spread() { "$BIN/gktune" run gemm --shapes "$TMP/shapes.json" --budget 12 --seed 1 --json --spread --state "$TMP/spread" --device 'mock:sm_80#0' \
   --device 'mock:sm_80#1@1.03' --device 'mock:sm_80#2@0.99' >"$TMP/out" 2>"$TMP/err" || bad "run --spread: $(tail -n 5 "$TMP/err")"; }
 spread
-# Nothing is known when the first round ends; on a busy host the other one may end when that problem's spread is.
-[ "$(field "$TMP/out" 'sorted(round(p["noise_floor"], 6) for p in j["picks"]) in ([0.0, 0.0], [0.0, 0.019802])')" = True ] ||
+# Nothing is known when the first round ends; on a busy host the other one may end when that problem's spread is, over all
+# three devices or the two that were first.
+[ "$(field "$TMP/out" 'sorted(round(p["noise_floor"], 6) for p in j["picks"]) in ([0.0, of] for of in (0.0, 0.005025, 0.014778, 0.019802))')" = True ] ||
   bad "noise before a spread was known: $(field "$TMP/out" '[p["noise_floor"] for p in j["picks"]]')"
 "$BIN/gktune" workers --spread --op gemm --json --state "$TMP/spread" >"$TMP/out" 2>"$TMP/err" || bad "workers --spread: $(cat "$TMP/err")"
 python3 - "$TMP/out" <<'PY' || bad "the spread: $(cat "$TMP/out")"
