@@ -65,10 +65,19 @@ enum gk_generator_kind {
     GK_GEN_BYTES
 };
 
+/* One element of a row that stands out: of a generator of reals. */
+struct gk_spike {
+    struct gk_expr *size;    /* NULL: no spike */
+    struct gk_expr *share;   /* of rows that have one; NULL: all */
+    struct gk_expr *columns; /* how many may be it, evenly spread; NULL: all */
+};
+
 struct gk_generator {
     enum gk_generator_kind kind;
     struct gk_expr *args[3]; /* by kind, in the order of docs/formats.md; NULL: the default */
     int32_t series_field;    /* index of the ints field, or -1 */
+    struct gk_expr *round;   /* reals are rounded to multiples of it; NULL, or 0: they are not */
+    struct gk_spike spike;
 };
 
 /* A dtype that is fixed, or named by a dtype field of the problem. */

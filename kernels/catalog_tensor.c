@@ -26,27 +26,32 @@ void gk_op_tensor_names(const struct gk_op *op, struct gk_buf *buf)
 /* ------------------------------------------------------------------ generators */
 
 /* What each generator takes: expressions in the order of struct gk_generator's args, and the member
- * that names an ints field. */
+ * that names an ints field. Reals may be rounded and have spikes; indices need an integer type. */
 struct generator_form {
     const char *name;
     enum gk_generator_kind kind;
     const char *args[4];
     uint32_t required; /* the first so many args must be there */
     const char *series;
-    bool wants_integer; /* of the element type: floating types cannot hold it */
+    enum { MAKES_NUMBERS, MAKES_REALS, MAKES_INDICES } makes;
 };
 
 static const struct generator_form forms[] = {
-    {"normal", GK_GEN_NORMAL, {"scale"}, 0, NULL, false},
-    {"uniform", GK_GEN_UNIFORM, {"min", "max"}, 2, NULL, false},
-    {"ternary", GK_GEN_TERNARY, {"density", "scale"}, 0, NULL, false},
-    {"small_int", GK_GEN_SMALL_INT, {"max"}, 1, NULL, false},
-    {"constant", GK_GEN_CONSTANT, {"value"}, 1, NULL, false},
-    {"offsets", GK_GEN_OFFSETS, {NULL}, 0, "lengths", true},
-    {"series", GK_GEN_SERIES, {NULL}, 0, "field", true},
-    {"page_table", GK_GEN_PAGE_TABLE, {"pages", "page_size"}, 2, "needed", true},
-    {"class_index", GK_GEN_CLASS_INDEX, {"classes", "ignore", "ignore_fraction"}, 1, NULL, true},
-    {"bytes", GK_GEN_BYTES, {NULL}, 0, NULL, false},
+    {"normal", GK_GEN_NORMAL, {"scale"}, 0, NULL, MAKES_REALS},
+    {"uniform", GK_GEN_UNIFORM, {"min", "max"}, 2, NULL, MAKES_REALS},
+    {"ternary", GK_GEN_TERNARY, {"density", "scale"}, 0, NULL, MAKES_REALS},
+    {"small_int", GK_GEN_SMALL_INT, {"max"}, 1, NULL, MAKES_NUMBERS},
+    {"constant", GK_GEN_CONSTANT, {"value"}, 1, NULL, MAKES_REALS},
+    {"offsets", GK_GEN_OFFSETS, {NULL}, 0, "lengths", MAKES_INDICES},
+    {"series", GK_GEN_SERIES, {NULL}, 0, "field", MAKES_INDICES},
+    {"page_table", GK_GEN_PAGE_TABLE, {"pages", "page_size"}, 2, "needed", MAKES_INDICES},
+    {"class_index",
+     GK_GEN_CLASS_INDEX,
+     {"classes", "ignore", "ignore_fraction"},
+     1,
+     NULL,
+     MAKES_INDICES},
+    {"bytes", GK_GEN_BYTES, {NULL}, 0, NULL, MAKES_NUMBERS},
 };
 
 static int32_t read_series_field(struct gk_reader *r, const struct gk_json *json, const char *key,
@@ -64,8 +69,30 @@ static int32_t read_series_field(struct gk_reader *r, const struct gk_json *json
     return (int32_t)index;
 }
 
+static void read_spike(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
+                       const struct gk_tensor *tensor, struct gk_spike *spike)
+{
+    static const char *const keys[] = {"size", "share", "columns", NULL};
+    const struct gk_json *object = gk_json_get(json, "spike");
+    if (!object) {
+        return;
+    }
+    size_t mark = gk_reader_enter(r, "spike");
+    if (gk_read_keys(r, object, keys)) {
+        const struct gk_scope *scope = op->fields.scope;
+        spike->size = gk_read_expr(r, object, "size", scope, GK_WANT_REAL, true);
+        spike->share = gk_read_expr(r, object, "share", scope, GK_WANT_REAL, false);
+        spike->columns = gk_read_expr(r, object, "columns", scope, GK_WANT_INT, false);
+    }
+    if (tensor->rank == 0 || (tensor->rows_owner >= 0 && tensor->rows_axis + 1 == tensor->rank)) {
+        gk_reader_fail(r, NULL, GK_INPUT,
+                       "needs rows: a last dimension of which every element is somebody's");
+    }
+    gk_reader_leave(r, mark);
+}
+
 static void read_generator(struct gk_reader *r, const struct gk_json *json, const struct gk_op *op,
-                           struct gk_generator *gen)
+                           const struct gk_tensor *tensor, struct gk_generator *gen)
 {
     const char *names[GK_ARRAY_COUNT(forms) + 1] = {NULL};
     for (size_t i = 0; i < GK_ARRAY_COUNT(forms); i++) {
@@ -82,10 +109,14 @@ static void read_generator(struct gk_reader *r, const struct gk_json *json, cons
         return;
     }
     const struct generator_form *form = &forms[choice];
-    const char *keys[7] = {"kind"};
+    const char *keys[8] = {"kind"};
     size_t count = 1;
     for (size_t i = 0; form->args[i]; i++) {
         keys[count++] = form->args[i];
+    }
+    if (form->makes == MAKES_REALS) {
+        keys[count++] = "round";
+        keys[count++] = "spike";
     }
     keys[count] = form->series;        /* or the end */
     (void)gk_read_keys(r, json, keys); /* an object: checked above */
@@ -96,6 +127,10 @@ static void read_generator(struct gk_reader *r, const struct gk_json *json, cons
     }
     if (form->series) {
         gen->series_field = read_series_field(r, json, form->series, op);
+    }
+    if (form->makes == MAKES_REALS) {
+        gen->round = gk_read_expr(r, json, "round", op->fields.scope, GK_WANT_REAL, false);
+        read_spike(r, json, op, tensor, &gen->spike);
     }
 }
 
@@ -109,7 +144,7 @@ static void check_generator_type(struct gk_reader *r, const struct gk_op *op,
                                  const struct gk_tensor *tensor)
 {
     for (size_t i = 0; i < GK_ARRAY_COUNT(forms); i++) {
-        if (forms[i].kind != tensor->gen.kind || !forms[i].wants_integer) {
+        if (forms[i].kind != tensor->gen.kind || forms[i].makes != MAKES_INDICES) {
             continue;
         }
         bool whole = !tensor->dtype.from_field && dtype_is_integer(tensor->dtype.dtype);
@@ -135,6 +170,10 @@ static void generator_fini(struct gk_generator *gen)
     for (size_t i = 0; i < GK_ARRAY_COUNT(gen->args); i++) {
         gk_expr_destroy(gen->args[i]);
     }
+    gk_expr_destroy(gen->round);
+    gk_expr_destroy(gen->spike.size);
+    gk_expr_destroy(gen->spike.share);
+    gk_expr_destroy(gen->spike.columns);
 }
 
 /* ------------------------------------------------------------------ tensors */
@@ -261,7 +300,7 @@ static void read_tensor(struct gk_reader *r, const struct gk_json *json, struct 
         gk_reader_fail(r, NULL, GK_INPUT, "\"gen\" is missing; an input needs a generator");
     } else if (gen && role >= 0) {
         size_t mark = gk_reader_enter(r, "gen");
-        read_generator(r, gen, op, &tensor->gen);
+        read_generator(r, gen, op, tensor, &tensor->gen);
         gk_reader_leave(r, mark);
         check_generator_type(r, op, tensor);
     }
@@ -333,7 +372,7 @@ static void read_rung(struct gk_reader *r, const struct gk_json *json, struct gk
             gk_reader_fail(r, NULL, GK_NOT_FOUND, "names no input tensor");
         } else {
             struct gk_tensor *tensor = &op->tensors[index];
-            read_generator(r, gen, op, is_extreme ? &tensor->extreme : &tensor->exact);
+            read_generator(r, gen, op, tensor, is_extreme ? &tensor->extreme : &tensor->exact);
         }
         gk_reader_leave(r, inner);
     }

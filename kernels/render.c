@@ -234,13 +234,12 @@ enum gk_status gk_plan_tolerance(const struct gk_plan *plan, uint32_t tensor, do
     return GK_OK;
 }
 
-enum gk_status gk_plan_generator_arg(const struct gk_plan *plan, const struct gk_generator *gen,
-                                     uint32_t i, double fallback, double *value_out,
-                                     struct gk_err *err)
+enum gk_status gk_plan_generator_arg(const struct gk_plan *plan, const struct gk_expr *arg,
+                                     double fallback, double *value_out, struct gk_err *err)
 {
-    if (i >= GK_ARRAY_COUNT(gen->args) || !gen->args[i]) {
+    if (!arg) {
         *value_out = fallback;
         return GK_OK;
     }
-    return gk_expr_eval_real(gen->args[i], plan->slots, value_out, err);
+    return gk_expr_eval_real(arg, plan->slots, value_out, err);
 }

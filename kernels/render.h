@@ -121,9 +121,8 @@ enum gk_status gk_plan_vendor(const struct gk_plan *plan, struct gk_plan_matmul 
 /* Tolerance of an output tensor for this problem: sum of c*u, and the norm bound (-1: none). */
 enum gk_status gk_plan_tolerance(const struct gk_plan *plan, uint32_t tensor, double *scale_out,
                                  double *norm_out, struct gk_err *err);
-/* Value of a generator's argument (args[i]) for this problem, `fallback` where it is absent. */
-enum gk_status gk_plan_generator_arg(const struct gk_plan *plan, const struct gk_generator *gen,
-                                     uint32_t i, double fallback, double *value_out,
-                                     struct gk_err *err);
+/* Value of a generator's argument for this problem, `fallback` where it is absent (NULL). */
+enum gk_status gk_plan_generator_arg(const struct gk_plan *plan, const struct gk_expr *arg,
+                                     double fallback, double *value_out, struct gk_err *err);
 
 #endif

@@ -141,7 +141,7 @@ static double normal(struct source *s, uint64_t i)
     return (double)s->quantiles[i % 2 ? word >> 16 : word & 0xffff];
 }
 
-static double draw_real(struct source *s, uint64_t i)
+static double draw_unrounded(struct source *s, uint64_t i)
 {
     switch (s->use.gen->kind) {
     case GK_GEN_NORMAL:
@@ -158,6 +158,12 @@ static double draw_real(struct source *s, uint64_t i)
     default:
         return 0.0;
     }
+}
+
+static double draw_real(struct source *s, uint64_t i)
+{
+    const double value = draw_unrounded(s, i), unit_of = s->use.round;
+    return unit_of != 0.0 ? unit_of * rint(value / unit_of) : value;
 }
 
 static int64_t draw_page(struct source *s, uint64_t i)
@@ -275,6 +281,72 @@ static int64_t owned_rows(const struct gk_plan *plan, const struct gk_plan_tenso
     return sum;
 }
 
+int64_t gk_spike_column(const struct gk_spike_use *spike, uint64_t seed, uint32_t tensor,
+                        uint64_t row)
+{
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)row, (uint32_t)(row >> 32), tensor, 1}; /* elements: 0 */
+    uint32_t word[4];
+    bool edge = false;
+    gk_philox(counter, key, word);
+    if (spike->edge_extent > 0) {
+        const int64_t at = (int64_t)(row / (uint64_t)spike->edge_inside) % spike->edge_extent;
+        edge = at == 0 || at == spike->edge_extent - 1;
+    }
+    if (!edge && !(unit(word[0]) < spike->share)) {
+        return -1;
+    }
+    const uint32_t which = word[1] % 8;
+    const int64_t place = which == 0   ? 0
+                          : which == 1 ? spike->places - 1
+                                       : (int64_t)(word[2] % (uint64_t)spike->places);
+    return place * (spike->row / spike->places);
+}
+
+/* How the rows of a tensor lie to each other: the part of gk_spike_use that is no argument. */
+static void find_edges(const struct gk_plan *plan, const struct gk_plan_tensor *t,
+                       struct gk_spike_use *spike)
+{
+    const bool owned = t->def->rows_owner >= 0;
+    const bool in_pages = t->def->rows_pages >= 0 && plan->tensors[t->def->rows_pages].present;
+    const uint32_t axis = owned ? t->def->rows_axis : 0;
+    spike->edge_inside = 1;
+    spike->edge_extent = in_pages ? 0 : axis + 1 < t->rank ? t->extents[axis] : 1;
+    for (uint32_t d = axis + 1; d + 1 < t->rank; d++) {
+        spike->edge_inside *= t->extents[d];
+    }
+}
+
+static enum gk_status resolve_spike(const struct gk_plan *plan, const struct gk_plan_tensor *t,
+                                    const struct gk_spike *def, struct gk_spike_use *spike_out,
+                                    struct gk_err *err)
+{
+    struct gk_spike_use spike = {0};
+    if (def->size && t->elements > 0) {
+        enum gk_status status = gk_plan_generator_arg(plan, def->size, 0.0, &spike.size, err);
+        spike.row = spike.places = t->extents[t->rank - 1];
+        if (status == GK_OK) {
+            status = gk_plan_generator_arg(plan, def->share, 1.0, &spike.share, err);
+        }
+        if (status == GK_OK && def->columns) {
+            status = gk_expr_eval_int(def->columns, plan->slots, &spike.places, err);
+        }
+        if (status != GK_OK) {
+            return status;
+        }
+        if (!(spike.share >= 0.0 && spike.share <= 1.0)) {
+            return gk_fail(err, GK_RANGE, "share is %g; 0 to 1 is allowed", spike.share);
+        }
+        if (spike.places < 1 || spike.places > spike.row) {
+            return gk_fail(err, GK_RANGE, "columns is %" PRId64 "; 1 to %" PRId64 " is allowed",
+                           spike.places, spike.row);
+        }
+        find_edges(plan, t, &spike);
+    }
+    *spike_out = spike;
+    return GK_OK;
+}
+
 enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor,
                                     enum gk_input_kind inputs, struct gk_generator_use *use_out,
                                     struct gk_err *err)
@@ -288,10 +360,18 @@ enum gk_status gk_generator_resolve(const struct gk_plan *plan, uint32_t tensor,
     for (uint32_t i = 0; i < 3; i++) {
         use.has[i] = use.gen->args[i] != NULL;
         enum gk_status status =
-            gk_plan_generator_arg(plan, use.gen, i, FALLBACK[i], &use.args[i], err);
+            gk_plan_generator_arg(plan, use.gen->args[i], FALLBACK[i], &use.args[i], err);
         if (status != GK_OK) {
             return gk_fail_in(err, status, "tensor %s: generator", t->def->name);
         }
+    }
+    enum gk_status status = gk_plan_generator_arg(plan, use.gen->round, 0.0, &use.round, err);
+    if (status != GK_OK) {
+        return gk_fail_in(err, status, "tensor %s: generator: round", t->def->name);
+    }
+    status = resolve_spike(plan, t, &use.gen->spike, &use.spike, err);
+    if (status != GK_OK) {
+        return gk_fail_in(err, status, "tensor %s: generator: spike", t->def->name);
     }
     if (use.gen->series_field >= 0) {
         const struct gk_field *field = &plan->op->fields.fields[use.gen->series_field];
@@ -370,6 +450,37 @@ static void fill_padding(const struct gk_plan_tensor *tensor, unsigned char *byt
     }
 }
 
+static bool is_owned(const struct source *s, const int64_t *owned,
+                     const int64_t index[GK_TENSOR_RANK_MAX])
+{
+    const struct gk_plan_tensor *t = s->tensor;
+    return owned ? index[t->def->rows_axis] < owned[index[0]]
+                 : t->rank == 0 || index[0] < s->use.owned_rows;
+}
+
+/* Over what was drawn. Steps over whole rows. */
+static void write_spikes(const struct source *s, uint64_t seed, const int64_t *owned,
+                         unsigned char *bytes)
+{
+    const struct gk_plan_tensor *t = s->tensor;
+    const uint32_t last = t->rank - 1, size = gk_dtype_bytes(t->dtype);
+    int64_t index[GK_TENSOR_RANK_MAX] = {0};
+    uint64_t row = 0;
+    do {
+        const int64_t column = is_owned(s, owned, index)
+                                   ? gk_spike_column(&s->use.spike, seed, s->tensor_index, row)
+                                   : -1;
+        if (column >= 0) {
+            index[last] = column;
+            unsigned char *at = bytes + gk_tensor_place(t, index) * size;
+            gk_element_store(t->dtype, at,
+                             copysign(s->use.spike.size, gk_element_load(t->dtype, at)));
+        }
+        index[last] = t->extents[last] - 1; /* the step goes to the next row */
+        row++;
+    } while (gk_tensor_step(t, index));
+}
+
 enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed,
                            enum gk_input_kind inputs, unsigned char *bytes, struct gk_err *err)
 {
@@ -394,12 +505,14 @@ enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t
     if (t->elements > 0 && s.use.gen->kind != GK_GEN_NONE) {
         uint64_t i = 0;
         do {
-            if (owned ? index[t->def->rows_axis] < owned[index[0]]
-                      : t->rank == 0 || index[0] < s.use.owned_rows) {
+            if (is_owned(&s, owned, index)) {
                 write_element(&s, i, bytes + gk_tensor_place(t, index) * size);
             }
             i++;
         } while (gk_tensor_step(t, index));
+        if (s.use.spike.size != 0.0) {
+            write_spikes(&s, seed, owned, bytes);
+        }
     }
 out:
     free(owned);

@@ -46,11 +46,29 @@ uint64_t gk_input_seed(uint32_t input_set, enum gk_input_kind inputs);
 enum gk_status gk_generate(const struct gk_plan *plan, uint32_t tensor, uint64_t seed,
                            enum gk_input_kind inputs, unsigned char *bytes, struct gk_err *err);
 
+/* A tensor's spikes for a problem. A row is what lies along the last dimension. */
+struct gk_spike_use {
+    double size;    /* the spike has it, with the sign that was drawn; 0: there are no spikes */
+    double share;   /* of rows that have one */
+    int64_t row;    /* elements of a row */
+    int64_t places; /* 0 to row: a spike's column is one of so many multiples of row / places */
+    /* Row r is row r / edge_inside % edge_extent of its request, or of the tensor: the first and
+     * the last one have a spike in any case. 0: which one that is, is not known. */
+    int64_t edge_inside, edge_extent;
+};
+
+/* Column of the spike of row `row` (row-major number), or -1: it has none. Each eighth spike lies
+ * in the first place, another eighth in the last one, so that whoever leaves one out is seen. */
+int64_t gk_spike_column(const struct gk_spike_use *spike, uint64_t seed, uint32_t tensor,
+                        uint64_t row);
+
 /* A tensor's generator for a problem, its arguments evaluated. */
 struct gk_generator_use {
     const struct gk_generator *gen; /* borrowed from the op */
     double args[3];
-    bool has[3];                    /* false: args[i] is the default */
+    bool has[3];  /* false: args[i] is the default */
+    double round; /* 0: not rounded */
+    struct gk_spike_use spike;
     const struct gk_series *series; /* NULL: none; borrowed from the plan */
     int64_t owned_rows;             /* rows of the outermost dimension from here on are padding */
 };

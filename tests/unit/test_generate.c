@@ -222,6 +222,87 @@ static void rungs_have_their_own(void **state)
     free(op);
 }
 
+/* A row in four has a spike, in one of five columns, and so have the first and the last row; what
+ * is no spike is a multiple of a half. */
+static void spikes_and_rounding(void **state)
+{
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
+    struct gk_op *op = calloc(1, sizeof *op);
+    struct gk_scope *scope = gk_scope_create();
+    float values[8 + 99 * 64 + 50];
+    struct gk_err err = {0};
+    int spiked = 0, signs[2] = {0}, edges[2] = {0};
+    (void)state;
+    assert_true(plan && tensor && op && scope);
+    make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
+    assert_int_equal(gk_expr_compile("0.5", scope, &tensor->gen.round, &err), GK_OK);
+    assert_int_equal(gk_expr_compile("99.0", scope, &tensor->gen.spike.size, &err), GK_OK);
+    assert_int_equal(gk_expr_compile("0.25", scope, &tensor->gen.spike.share, &err), GK_OK);
+    assert_int_equal(gk_expr_compile("5", scope, &tensor->gen.spike.columns, &err), GK_OK);
+    assert_int_equal(gk_generate(plan, 0, 1, GK_INPUTS_DRAWN, (unsigned char *)values, &err),
+                     GK_OK);
+    for (int row = 0; row < 100; row++) {
+        int here = 0;
+        for (int column = 0; column < 50; column++) {
+            const float value = values[8 + row * 64 + column];
+            const bool spike = fabsf(value) == 99.0F;
+            here += spike ? 1 : 0;
+            signs[value > 0] += spike ? 1 : 0;
+            edges[0] += spike && column == 0 ? 1 : 0;
+            edges[1] += spike && column == 40 ? 1 : 0;
+            assert_true(!spike || column % 10 == 0);
+            assert_true(2 * value == rintf(2 * value));
+        }
+        assert_true(here <= 1 && ((row != 0 && row != 99) || here == 1));
+        spiked += here;
+    }
+    assert_true(spiked > 12 && spiked < 45 && signs[0] > 3 && signs[1] > 3);
+    assert_true(edges[0] > 2 && edges[1] > 2);
+    gk_expr_destroy(tensor->gen.round);
+    gk_expr_destroy(tensor->gen.spike.size);
+    gk_expr_destroy(tensor->gen.spike.share);
+    gk_expr_destroy(tensor->gen.spike.columns);
+    gk_scope_destroy(scope);
+    free(plan);
+    free(tensor);
+    free(op);
+}
+
+/* Spikes that cannot be are told with the tensor and what is allowed. */
+static void impossible_spikes(void **state)
+{
+    static const struct {
+        const char *share, *columns, *want;
+    } CASES[] = {{"1.5", "5", "tensor A: generator: spike: share is 1.5; 0 to 1 is allowed"},
+                 {"1.0", "0", "tensor A: generator: spike: columns is 0; 1 to 50 is allowed"},
+                 {"1.0", "51", "tensor A: generator: spike: columns is 51; 1 to 50 is allowed"}};
+    struct gk_plan *plan = calloc(1, sizeof *plan);
+    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
+    struct gk_op *op = calloc(1, sizeof *op);
+    struct gk_scope *scope = gk_scope_create();
+    (void)state;
+    assert_true(plan && tensor && op && scope);
+    make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
+    struct gk_spike *spike = &tensor->gen.spike;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
+        struct gk_generator_use use;
+        struct gk_err err = {0};
+        assert_int_equal(gk_expr_compile("99.0", scope, &spike->size, &err), GK_OK);
+        assert_int_equal(gk_expr_compile(CASES[i].share, scope, &spike->share, &err), GK_OK);
+        assert_int_equal(gk_expr_compile(CASES[i].columns, scope, &spike->columns, &err), GK_OK);
+        assert_int_equal(gk_generator_resolve(plan, 0, GK_INPUTS_DRAWN, &use, &err), GK_RANGE);
+        assert_string_equal(err.text, CASES[i].want);
+        gk_expr_destroy(spike->size);
+        gk_expr_destroy(spike->share);
+        gk_expr_destroy(spike->columns);
+    }
+    gk_scope_destroy(scope);
+    free(plan);
+    free(tensor);
+    free(op);
+}
+
 static void places(void **state)
 {
     struct gk_plan_tensor tensor = {
@@ -242,6 +323,8 @@ int main(void)
                                        cmocka_unit_test(ternary_of_scale),
                                        cmocka_unit_test(rungs_have_their_own),
                                        cmocka_unit_test(class_edges),
+                                       cmocka_unit_test(spikes_and_rounding),
+                                       cmocka_unit_test(impossible_spikes),
                                        cmocka_unit_test(places)};
     struct gk_err err = {0};
     return gk_hash_setup(&err) == GK_OK ? cmocka_run_group_tests(tests, NULL, NULL) : 1;

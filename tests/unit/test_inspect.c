@@ -561,6 +561,45 @@ static void same_inputs(void **state)
     }
 }
 
+/* The same with rounding, and spikes in some rows. */
+static void same_spikes(void **state)
+{
+    static const char *const TEXTS[] = {"0.25", "7.0", "0.3", "2"};
+    static const enum gk_generator_kind KINDS[] = {GK_GEN_NORMAL, GK_GEN_UNIFORM, GK_GEN_TERNARY,
+                                                   GK_GEN_CONSTANT};
+    struct gk_expr *exprs[GK_ARRAY_COUNT(TEXTS)];
+    struct gk_scope *scope = gk_scope_create();
+    (void)state;
+    assert_non_null(scope);
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TEXTS); i++) {
+        ok(gk_expr_compile(TEXTS[i], scope, &exprs[i], &err));
+    }
+    for (uint32_t i = 0; i < GK_ARRAY_COUNT(KINDS) * GK_DTYPE_COUNT * 3; i++) {
+        const enum gk_dtype dtype = (enum gk_dtype)(i / 3 % GK_DTYPE_COUNT);
+        make_input(dtype, KINDS[i / 3 / GK_DTYPE_COUNT], (int)(i % 3));
+        input_def.gen.round = exprs[0];
+        input_def.gen.spike =
+            (struct gk_spike){.size = exprs[1], .share = exprs[2], .columns = exprs[3]};
+        const size_t size = (size_t)plan->tensors[0].span * gk_dtype_bytes(dtype);
+        unsigned char *want = calloc(1, size), *got = calloc(1, size);
+        assert_true(want && got);
+        const uint64_t base = device_bytes(got, size, 0);
+        ok(gk_generate(plan, 0, i, GK_INPUTS_DRAWN, want, &err));
+        ok(gk_inspector_generate(inspector, plan, 0, i, GK_INPUTS_DRAWN, base, &err));
+        ok(device->ops->read(device, base, got, size, &err));
+        if (memcmp(want, got, size) != 0) {
+            fail_msg("case %u: byte %" PRId64 " differs", i, gk_first_difference(want, got, size));
+        }
+        release(base);
+        free(want);
+        free(got);
+    }
+    for (size_t i = 0; i < GK_ARRAY_COUNT(TEXTS); i++) {
+        gk_expr_destroy(exprs[i]);
+    }
+    gk_scope_destroy(scope);
+}
+
 /* Whatever ran since the last input was made: the table that inputs are drawn from is whole. */
 static void a_spoilt_table_is_made_anew(void **state)
 {
@@ -789,15 +828,23 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_and_wrong),    cmocka_unit_test(random_bits),
-        cmocka_unit_test(special_values),     cmocka_unit_test(every_small_value),
-        cmocka_unit_test(around_the_bound),   cmocka_unit_test(norms),
-        cmocka_unit_test(poison_and_padding), cmocka_unit_test(many_blocks),
-        cmocka_unit_test(other_arithmetic),   cmocka_unit_test(many_segments),
-        cmocka_unit_test(same_inputs),        cmocka_unit_test(a_spoilt_table_is_made_anew),
-        cmocka_unit_test(dependent_inputs),   cmocka_unit_test(painted_and_audited),
-        cmocka_unit_test(refused_segments),   cmocka_unit_test(cached_code)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(right_and_wrong),
+                                       cmocka_unit_test(random_bits),
+                                       cmocka_unit_test(special_values),
+                                       cmocka_unit_test(every_small_value),
+                                       cmocka_unit_test(around_the_bound),
+                                       cmocka_unit_test(norms),
+                                       cmocka_unit_test(poison_and_padding),
+                                       cmocka_unit_test(many_blocks),
+                                       cmocka_unit_test(other_arithmetic),
+                                       cmocka_unit_test(many_segments),
+                                       cmocka_unit_test(same_inputs),
+                                       cmocka_unit_test(same_spikes),
+                                       cmocka_unit_test(a_spoilt_table_is_made_anew),
+                                       cmocka_unit_test(dependent_inputs),
+                                       cmocka_unit_test(painted_and_audited),
+                                       cmocka_unit_test(refused_segments),
+                                       cmocka_unit_test(cached_code)};
     const struct gk_compiler_places where = places();
     struct gk_compiler *compiler = NULL;
     if (gk_compiler_open(&where, &compiler, NULL) == GK_MISSING) {

@@ -261,13 +261,13 @@ static void decode_pipeline_has_the_right_numbers(void **state)
     assert_int_equal(plan->tensors[5].extents[0], 4);
     assert_true(plan->tensors[6].present && plan->tensors[8].present);
     double value = 0;
-    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[3].def->gen, 0, -1, &value, &b.err),
+    assert_ok(gk_plan_generator_arg(plan, plan->tensors[3].def->gen.args[0], -1, &value, &b.err),
               b.err);
     assert_true(value == 294);
-    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[3].def->gen, 1, -1, &value, &b.err),
+    assert_ok(gk_plan_generator_arg(plan, plan->tensors[3].def->gen.args[1], -1, &value, &b.err),
               b.err);
     assert_true(value == 16);
-    assert_ok(gk_plan_generator_arg(plan, &plan->tensors[0].def->gen, 0, 1.0, &value, &b.err),
+    assert_ok(gk_plan_generator_arg(plan, plan->tensors[0].def->gen.args[0], 1.0, &value, &b.err),
               b.err);
     assert_true(value == 1.0);
 

@@ -16,12 +16,11 @@
 static const struct {
     const char *name;
     uint32_t blocks_per_sm;
-} kernels[GK_INSPECT_KERNELS] = {[GK_INSPECT_AUDIT] = {"gk_audit_segments", 4},
-                                 [GK_INSPECT_PAINT] = {"gk_paint_segments", 4},
-                                 [GK_INSPECT_GENERATE] = {"gk_generate_input", 5},
-                                 [GK_INSPECT_CHECK] = {"gk_check_output", 3},
-                                 [GK_INSPECT_MARK] = {"gk_mark_elements", 8},
-                                 [GK_INSPECT_PADDING] = {"gk_count_padding", 8}};
+} kernels[GK_INSPECT_KERNELS] = {
+    [GK_INSPECT_AUDIT] = {"gk_audit_segments", 4},    [GK_INSPECT_PAINT] = {"gk_paint_segments", 4},
+    [GK_INSPECT_GENERATE] = {"gk_generate_input", 5}, [GK_INSPECT_SPIKE] = {"gk_write_spikes", 5},
+    [GK_INSPECT_CHECK] = {"gk_check_output", 3},      [GK_INSPECT_MARK] = {"gk_mark_elements", 8},
+    [GK_INSPECT_PADDING] = {"gk_count_padding", 8}};
 
 static const char *const options[] = {"-fmad=false"};
 

@@ -496,21 +496,31 @@ struct Generator {
     i32 kind, dtype;
     i32 has_class; // CLASS_INDEX: args[1] is drawn with probability args[2]
     double args[3];
+    double round; // reals are multiples of it; 0: they are not
     const float *quantiles;
+};
+
+// struct gk_spike_use
+struct Spike {
+    u32 key[2];
+    u32 tensor;
+    i32 dtype;
+    double size, share;
+    i64 row, places, edge_inside, edge_extent;
 };
 
 struct Block {
     u32 word[4];
 };
 
-// Philox 4x32 with ten rounds, as in core/prng.c.
-GK_DEVICE Block philox(const Generator &gen, u64 number)
+// Philox 4x32 with ten rounds, as in core/prng.c. Purpose: 0 an element, 1 the spike of a row.
+GK_DEVICE Block philox(const u32 key[2], u32 tensor, u32 purpose, u64 number)
 {
     constexpr u32 kMultiply0 = 0xD2511F53u, kMultiply1 = 0xCD9E8D57u;
     constexpr u32 kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
     constexpr u32 kRounds = 10;
-    u32 c0 = u32(number), c1 = u32(number >> 32), c2 = gen.tensor, c3 = 0;
-    u32 k0 = gen.key[0], k1 = gen.key[1];
+    u32 c0 = u32(number), c1 = u32(number >> 32), c2 = tensor, c3 = purpose;
+    u32 k0 = key[0], k1 = key[1];
 #pragma unroll
     for (u32 round = 0; round < kRounds; round++) {
         const u64 p0 = u64(kMultiply0) * c0, p1 = u64(kMultiply1) * c2;
@@ -529,23 +539,28 @@ GK_DEVICE double unit(u32 bits)
     return (double(bits) + 0.5) * 0x1p-32;
 }
 
+GK_DEVICE double rounded(const Generator &gen, double value)
+{
+    return gen.round != 0 ? gen.round * rint(value / gen.round) : value;
+}
+
 // Bits of an element from the block of its number: every kind but NORMAL.
 GK_DEVICE_CALLED u64 draw(const Generator &gen, u64 number)
 {
-    const Block block = philox(gen, number);
+    const Block block = philox(gen.key, gen.tensor, 0, number);
     const u64 raw = u64(block.word[1]) << 32 | block.word[0];
     double value = 0;
     switch (gen.kind) {
     case kUniform:
-        value = gen.args[0] + (gen.args[1] - gen.args[0]) * unit(block.word[0]);
+        value = rounded(gen, gen.args[0] + (gen.args[1] - gen.args[0]) * unit(block.word[0]));
         break;
     case kTernary:
         if (unit(block.word[0]) < gen.args[0] * (2.0 / 3.0)) {
-            value = block.word[1] & 1 ? gen.args[1] : -gen.args[1];
+            value = rounded(gen, block.word[1] & 1 ? gen.args[1] : -gen.args[1]);
         }
         break;
     case kConstant:
-        value = gen.args[0];
+        value = rounded(gen, gen.args[0]);
         break;
     case kSmallInt:
         value = double(i64(raw % (u64(2.0 * gen.args[0]) + 1)) - i64(gen.args[0]));
@@ -580,12 +595,12 @@ GK_DEVICE_CALLED u64 draw(const Generator &gen, u64 number)
 GK_DEVICE void draw_group(const Generator &gen, u64 group, u64 bits[kGroup])
 {
     if (gen.kind == kNormal) {
-        const Block block = philox(gen, group);
+        const Block block = philox(gen.key, gen.tensor, 0, group);
 #pragma unroll
         for (u32 i = 0; i < kGroup; i++) {
             const u32 word = block.word[i / 2];
             const float quantile = gen.quantiles[i % 2 ? word >> 16 : word & 0xffff];
-            bits[i] = encode(gen.dtype, double(quantile) * gen.args[0]);
+            bits[i] = encode(gen.dtype, rounded(gen, double(quantile) * gen.args[0]));
         }
         return;
     }
@@ -661,6 +676,47 @@ extern "C" __global__ void __launch_bounds__(kThreads)
             if (first + i < count) {
                 store_bits(out + u64(place_of(view, first + i)) * bytes, bytes, bits[i]);
             }
+        }
+    }
+}
+
+namespace
+{
+
+// gk_spike_column() of generate.c.
+GK_DEVICE i64 spike_column(const Spike &spike, u64 row)
+{
+    const Block block = philox(spike.key, spike.tensor, 1, row);
+    bool edge = false;
+    if (spike.edge_extent > 0) {
+        const i64 at = i64(row / u64(spike.edge_inside)) % spike.edge_extent;
+        edge = at == 0 || at == spike.edge_extent - 1;
+    }
+    if (!edge && !(unit(block.word[0]) < spike.share)) {
+        return -1;
+    }
+    const u32 which = block.word[1] % 8;
+    const i64 place = which == 0   ? 0
+                      : which == 1 ? spike.places - 1
+                                   : i64(block.word[2] % u64(spike.places));
+    return place * (spike.row / spike.places);
+}
+
+} // namespace
+
+// Over elements that are drawn, a thread a row.
+extern "C" __global__ void __launch_bounds__(kThreads)
+    gk_write_spikes(Spike spike, View all, u8 *out, u64 rows)
+{
+    __shared__ View view;
+    share(view, all);
+    const u32 bytes = element_bytes(spike.dtype);
+    for (u64 row = thread_index(); row < rows; row += thread_count()) {
+        const i64 column = spike_column(spike, row);
+        if (column >= 0) {
+            u8 *at = out + u64(place_of(view, row * u64(spike.row) + u64(column))) * bytes;
+            const double drawn = decode(spike.dtype, load_bits(at, bytes));
+            store_bits(at, bytes, encode(spike.dtype, copysign(spike.size, drawn)));
         }
     }
 }

@@ -17,7 +17,16 @@ struct device_generator {
     int32_t kind, dtype;
     int32_t has_class;
     double args[3];
+    double round;
     uint64_t quantiles;
+};
+
+struct device_spike {
+    uint32_t key[2];
+    uint32_t tensor;
+    int32_t dtype;
+    double size, share;
+    int64_t row, places, edge_inside, edge_extent;
 };
 
 /* Written for each use: candidates have run since the last one, and the table is not hidden from
@@ -176,6 +185,7 @@ static enum gk_status draw_elements(struct gk_inspector *inspector,
                                    .has_class = use->has[1],
                                    .quantiles = inspector->quantiles};
     memcpy(gen.args, use->args, sizeof gen.args);
+    gen.round = use->round;
     const struct gk_inspect_arg args[] = {{&gen, sizeof gen},
                                           {&view, sizeof view},
                                           {&address, sizeof address},
@@ -183,6 +193,32 @@ static enum gk_status draw_elements(struct gk_inspector *inspector,
     const uint32_t blocks =
         gk_inspect_blocks(inspector, GK_INSPECT_GENERATE, (count + GROUP - 1) / GROUP);
     return gk_inspect_launch(inspector, GK_INSPECT_GENERATE, blocks, args,
+                             (uint32_t)GK_ARRAY_COUNT(args), err);
+}
+
+/* Over the first `count` logical elements, which are whole rows. */
+static enum gk_status write_spikes(struct gk_inspector *inspector,
+                                   const struct gk_plan_tensor *tensor, uint32_t number,
+                                   const struct gk_spike_use *use, uint64_t seed, uint64_t address,
+                                   uint64_t count, struct gk_err *err)
+{
+    const struct gk_inspect_view view = gk_inspect_view_of(tensor);
+    const struct device_spike spike = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+                                       .tensor = number,
+                                       .dtype = (int32_t)tensor->dtype,
+                                       .size = use->size,
+                                       .share = use->share,
+                                       .row = use->row,
+                                       .places = use->places,
+                                       .edge_inside = use->edge_inside,
+                                       .edge_extent = use->edge_extent};
+    const uint64_t rows = count / (uint64_t)use->row;
+    const struct gk_inspect_arg args[] = {{&spike, sizeof spike},
+                                          {&view, sizeof view},
+                                          {&address, sizeof address},
+                                          {&rows, sizeof rows}};
+    return gk_inspect_launch(inspector, GK_INSPECT_SPIKE,
+                             gk_inspect_blocks(inspector, GK_INSPECT_SPIKE, rows), args,
                              (uint32_t)GK_ARRAY_COUNT(args), err);
 }
 
@@ -214,6 +250,9 @@ enum gk_status gk_inspector_generate(struct gk_inspector *inspector, const struc
     }
     if (status == GK_OK && count > 0) {
         status = draw_elements(inspector, t, tensor, &use, seed, address, count, err);
+    }
+    if (status == GK_OK && count > 0 && use.spike.size != 0.0) {
+        status = write_spikes(inspector, t, tensor, &use.spike, seed, address, count, err);
     }
     if (status == GK_OK) {
         status = gk_rows_owned(plan, tensor, seed, inputs, &owned, err);

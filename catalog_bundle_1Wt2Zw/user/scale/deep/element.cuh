@@ -1,0 +1,6 @@
+#pragma once
+
+__device__ inline float scaled(float x, float a)
+{
+    return a * x;
+}
