@@ -10,7 +10,7 @@
 #include "tests/unit/mistake_list.h"
 #include "tests/unit/op_trial.h"
 
-#define BAD_OPS_MAX     260u
+#define BAD_OPS_MAX     400u
 #define BAD_FAR_MAX     40u
 #define BAD_ENDING_SIZE 80u
 

@@ -105,6 +105,10 @@ int main(int argc, char **argv)
                                                   .initial_state = (void *)(uintptr_t)&twins[i]};
         }
     }
+    if (chosen == 0) {
+        print_error("no twin has '%s' in its name\n", argc > 1 ? argv[1] : "");
+        return 1;
+    }
     failed = _cmocka_run_group_tests("broken ops", tests, chosen, set_up, tear_down);
     if (!failed) {
         (void)printf("twins: %u of %u broken ops rejected for their reasons\n", chosen, count);
