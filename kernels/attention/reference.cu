@@ -18,11 +18,15 @@ constexpr int kQueries = 8;
 constexpr int kDimMost = 256; // columns of a head at most, of which a thread has every kThreads-th
 constexpr int kColumns = kDimMost / kThreads;
 
-// Half the smallest step of an f16, in units of 2^-11; bf16 has the exponents of fp32.
+// kSubnormal: half the smallest step of an f16, in units of 2^-11; bf16 has the exponents of fp32.
+// kFlushed: an exponential below the least normal fp32 may be 0, in units of its term; it shows
+// beside a sink, which may be the largest score by far.
 #if GK_DTYPE_F16
 constexpr double kSubnormal = 0x1p-14;
+constexpr double kFlushed = 0x1p-126 / 0x1p-11;
 #else
 constexpr double kSubnormal = 0.0;
+constexpr double kFlushed = 0x1p-126 / 0x1p-8;
 #endif
 
 // Column c of a head's row, turned by the row `angles` of the table and rounded as a kernel in
@@ -254,9 +258,9 @@ FUNCTION void weigh(const Queries &queries, const Range &range, i64 j, Room &roo
             size += fabs(room.most[n] - score);
             weight = exponential(score - room.most[n]);
 #if GK_ROPE == GK_ROPE_NONE
-            width = weight * (1.0 + size / 64.0);
+            width = weight * (1.0 + size / 64.0) + kFlushed;
 #else
-            width = weight * (1.0 + size);
+            width = weight * (1.0 + size) + kFlushed;
 #endif
         }
         weights[n] = weight;

@@ -148,12 +148,13 @@ static const struct edge EDGES[] = {
       "left\":11,\"lse\":true,\"layout\":\"bhsd\"}",
       "{\"batch\":2,\"q_heads\":2,\"head_dim\":128,\"q_len\":{\"each\":[1,130]},\"kv_len\":{"
       "\"each\":[257,3]},\"mask\":\"full\",\"sink\":true,\"dtype\":\"f16\"}"}},
-    {"attention", /* turned elements near a tie; scores far above their cap */
+    {"attention", /* turned elements near a tie; scores far above their cap, or below their sink */
      {"{\"q_heads\":2,\"head_dim\":64,\"seq_q\":100,\"lse\":true,\"rope\":\"neox\"}",
       "{\"q_heads\":1,\"head_dim\":64,\"seq_q\":100,\"lse\":true,\"rope\":\"gptj\",\"dtype\":"
       "\"f16\"}",
       "{\"q_heads\":1,\"head_dim\":64,\"seq_q\":100,\"lse\":true,\"softcap\":30.0}",
-      "{\"q_heads\":2,\"head_dim\":64,\"seq_q\":70,\"softcap\":5.0,\"dtype\":\"f16\"}"}},
+      "{\"q_heads\":2,\"head_dim\":64,\"seq_q\":70,\"softcap\":5.0,\"dtype\":\"f16\"}",
+      "{\"q_heads\":64,\"kv_heads\":1,\"head_dim\":64,\"seq_q\":4,\"sink\":true}"}},
     {"attention_decode",
      {"{\"batch\":1,\"q_heads\":1,\"kv_len\":1}",
       "{\"batch\":1,\"q_heads\":2,\"kv_heads\":1,\"kv_len\":41,\"softmax_scale\":0.0}",
