@@ -21,7 +21,7 @@ gk_test(test_decode_tma SOURCES decode_trial.c LIBS gk_op_trial LABEL emu TIMEOU
 gk_test(test_op_references LIBS gk_op_trial LABEL emu TIMEOUT 300)
 gk_test(test_attention LIBS gk_op_trial m LABEL emu TIMEOUT 300)
 gk_test(test_small SOURCES bad_op.c mistake_folder.c mistake_list.c LIBS gk_op_trial LABEL emu)
-gk_test(test_bad_ops SOURCES bad_op.c mistake_folder.c mistake_list.c LIBS gk_op_trial LABEL emu TIMEOUT 900)
+gk_test(test_bad_ops SOURCES bad_op.c mistake_folder.c mistake_list.c LIBS gk_op_trial LABEL emu TIMEOUT 1800)
 gk_test(test_op_mutants SOURCES mutant_table.c ptx_mutants.c LIBS gk_op_trial LABEL emu TIMEOUT 1800)
 gk_test(test_far SOURCES mistake_folder.c mistake_list.c nvrtc_for_tests.c plan_run.c
   LIBS gk_op_trial gk_emu gk_dep_cuda m LABEL emu)
@@ -33,3 +33,5 @@ gk_test(test_process SOURCES fake_daemon.c LIBS gk_worker TIMEOUT 120)
 add_dependencies(test_process gktune-worker)
 add_dependencies(test_supervisor gktune-worker)
 add_dependencies(test_drain gktune-worker)
+# With everything they take many minutes each: first, so that none of them is left when all others are done.
+set_tests_properties(test_ops_emu test_op_mutants test_bad_ops PROPERTIES COST 100)
