@@ -31,7 +31,7 @@
 
 #define SKIPPED      77
 #define NOT_VERIFIED 78 /* the unchanged sources were not */
-#define JOBS         8  /* at once: compilers have most of the work */
+#define JOBS         14 /* at once: compilers have most of the work */
 #define CASE_S_MAX   120
 #define SCENE_BYTES  ((uint64_t)4 << 30)
 #define TEXT_SIZE    700
