@@ -293,6 +293,7 @@ struct gk_op {
     struct gk_hash
         meaning; /* of what a verified result stands for; part of every template's hash */
     uint32_t exact_outputs; /* bit i: tensor i is compared bit for bit */
+    uint32_t exact_bounded; /* bit i: tensor i is held to its tolerance by the exact rung too */
     struct gk_tolerance tolerance[GK_TENSORS_MAX];
     struct gk_expr *exact_when, *extreme_when; /* NULL: no such rung */
     struct gk_vendor_def vendor;

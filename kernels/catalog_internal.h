@@ -173,6 +173,9 @@ void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json,
                           const struct gk_reach *reach, struct gk_op *op);
 /* Reads one field and adds it to the op's scope; goes one place deeper, which the caller leaves. */
 void gk_op_read_field(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
+/* A list of names of output tensors: bit i for tensor i. */
+uint32_t gk_op_read_outputs(struct gk_reader *r, const struct gk_json *json, const char *key,
+                            const struct gk_op *op);
 /* The rungs with inputs of their own: exact, extreme. */
 void gk_op_read_special(struct gk_reader *r, const struct gk_json *json, struct gk_op *op);
 void gk_tensor_fini(struct gk_tensor *tensor);

@@ -97,18 +97,21 @@ static void read_tolerance(struct gk_reader *r, const struct gk_json *json, stru
 
 /* ------------------------------------------------------------------ reference */
 
-static void read_exact_outputs(struct gk_reader *r, const struct gk_json *json, struct gk_op *op)
+uint32_t gk_op_read_outputs(struct gk_reader *r, const struct gk_json *json, const char *key,
+                            const struct gk_op *op)
 {
-    const struct gk_json *list = gk_read_list(r, json, "exact_outputs", 0, GK_TENSORS_MAX, false);
+    const struct gk_json *list = gk_read_list(r, json, key, 0, GK_TENSORS_MAX, false);
+    uint32_t outputs = 0;
     for (uint32_t i = 0; i < gk_json_count(list); i++) {
         const char *name = gk_json_string(gk_json_at(list, i), "");
         int64_t index = gk_op_tensor_index(op, name);
         if (index < 0 || op->tensors[index].role == GK_TENSOR_IN) {
-            gk_reader_fail(r, "exact_outputs", GK_NOT_FOUND, "\"%.60s\" is no output tensor", name);
+            gk_reader_fail(r, key, GK_NOT_FOUND, "\"%.60s\" is no output tensor", name);
         } else {
-            op->exact_outputs |= UINT32_C(1) << index;
+            outputs |= UINT32_C(1) << index;
         }
     }
+    return outputs;
 }
 
 static void check_results(struct gk_reader *r, const struct gk_op *op)
@@ -156,7 +159,7 @@ void gk_op_read_reference(struct gk_reader *r, const struct gk_json *json,
             gk_reach_tokens(reach, r, "source", source, &op->reference.source,
                             &op->reference.tokens);
         }
-        read_exact_outputs(r, object, op);
+        op->exact_outputs = gk_op_read_outputs(r, object, "exact_outputs", op);
         if (r->errors == before) {
             check_results(r, op);
         }

@@ -139,9 +139,12 @@ enum gk_status trial_tolerance(const struct work *work, uint32_t tensor, enum gk
 {
     enum gk_status status =
         gk_plan_tolerance(&work->plan, tensor, &input->scale, &input->norm, err);
-    if (inputs == GK_INPUTS_EXTREME) {
-        input->norm = -1;
+    if (inputs == GK_INPUTS_EXTREME || inputs == GK_INPUTS_EXACT) {
+        input->norm = -1; /* it is for ordinary data */
     }
+    input->check_magnitude =
+        inputs == GK_INPUTS_EXACT && !(work->plan.op->exact_bounded >> tensor & 1);
+    input->exact = input->check_magnitude || (work->plan.op->exact_outputs >> tensor & 1);
     return status;
 }
 

@@ -192,13 +192,10 @@ static enum gk_status look(struct work *work, const struct climb *climb, uint32_
     for (uint32_t i = 0; i < work->plan.op->tensor_count && status == GK_OK && !trial_failed(work);
          i++) {
         const struct gk_plan_tensor *tensor = &work->plan.tensors[i];
-        const bool exact = climb->inputs[at] == GK_INPUTS_EXACT;
         struct gk_verdict verdict;
         struct gk_verify_input input = {
             .tensor = tensor,
             .compare = trial_compared(work, i),
-            .exact = exact || (work->plan.op->exact_outputs >> i & 1),
-            .check_magnitude = exact,
         };
         if (!tensor->present || tensor->def->role == GK_TENSOR_IN) {
             continue;
