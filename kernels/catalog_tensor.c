@@ -344,15 +344,15 @@ static void read_rung(struct gk_reader *r, const struct gk_json *json, struct gk
 {
     const char *rung = is_extreme ? "extreme" : "exact";
     struct gk_expr **when_out = is_extreme ? &op->extreme_when : &op->exact_when;
-    static const char *const keys[] = {"when", "gen", NULL}, *const exact_keys[] = {
-                                                                 "when", "gen", "bounded", NULL};
+    static const char *const extreme_keys[] = {"when", "gen", NULL};
+    static const char *const exact_keys[] = {"when", "gen", "bounded", NULL};
     const struct gk_json *object = gk_json_get(json, rung);
     if (!object) {
         return;
     }
     size_t mark = gk_reader_enter(r, "%s", rung);
     const struct gk_json *gens = gk_json_get(object, "gen");
-    if (gk_read_keys(r, object, is_extreme ? keys : exact_keys)) {
+    if (gk_read_keys(r, object, is_extreme ? extreme_keys : exact_keys)) {
         if (!is_extreme) {
             op->exact_bounded = gk_op_read_outputs(r, object, "bounded", op);
         }

@@ -296,7 +296,7 @@ int64_t gk_spike_column(const struct gk_spike_use *spike, uint64_t seed, uint32_
     if (!edge && !(unit(word[0]) < spike->share)) {
         return -1;
     }
-    const uint32_t which = word[1] % 8;
+    const uint32_t which = word[1] % GK_SPIKE_ENDS;
     const int64_t place = which == 0   ? 0
                           : which == 1 ? spike->places - 1
                                        : (int64_t)(word[2] % (uint64_t)spike->places);

@@ -17,6 +17,9 @@
  * ignored, one that is, each input set beginning with another of them; one is drawn as the others
  * are. In a large vocabulary, or of few rows, chance would bring none. */
 #define GK_CLASS_EDGES 4
+/* One spike in so many lies in the first place of its row, and one in the last: whoever leaves an
+ * end out is seen. */
+#define GK_SPIKE_ENDS 8
 
 /* Made once a process (some 30 ms); any thread. */
 const float *gk_normal_quantiles(void);
@@ -51,14 +54,13 @@ struct gk_spike_use {
     double size;    /* the spike has it, with the sign that was drawn; 0: there are no spikes */
     double share;   /* of rows that have one */
     int64_t row;    /* elements of a row */
-    int64_t places; /* 0 to row: a spike's column is one of so many multiples of row / places */
+    int64_t places; /* 1 to row: a spike's column is one of so many multiples of row / places */
     /* Row r is row r / edge_inside % edge_extent of its request, or of the tensor: the first and
      * the last one have a spike in any case. 0: which one that is, is not known. */
     int64_t edge_inside, edge_extent;
 };
 
-/* Column of the spike of row `row` (row-major number), or -1: it has none. Each eighth spike lies
- * in the first place, another eighth in the last one, so that whoever leaves one out is seen. */
+/* Column of the spike of row `row` (row-major number), or -1: it has none. */
 int64_t gk_spike_column(const struct gk_spike_use *spike, uint64_t seed, uint32_t tensor,
                         uint64_t row);
 

@@ -31,6 +31,7 @@ constexpr u32 kRankMax = 6;          // GK_TENSOR_RANK_MAX
 constexpr u32 kUnroll = 4;           // loads of a thread before it looks at any
 constexpr u32 kGroup = 8;            // elements of one Philox block of 16-bit numbers
 constexpr u32 kClassEdges = 4;       // GK_CLASS_EDGES
+constexpr u32 kSpikeEnds = 8;        // GK_SPIKE_ENDS
 constexpr u64 kNone = ~u64(0);       // no offset
 constexpr u64 kChunkBytes = 1 << 15; // a block's piece of a segment: 8 loads a thread
 constexpr u64 kVectorBytes = 16;     // widest access of one thread
@@ -695,7 +696,7 @@ GK_DEVICE i64 spike_column(const Spike &spike, u64 row)
     if (!edge && !(unit(block.word[0]) < spike.share)) {
         return -1;
     }
-    const u32 which = block.word[1] % 8;
+    const u32 which = block.word[1] % kSpikeEnds;
     const i64 place = which == 0   ? 0
                       : which == 1 ? spike.places - 1
                                    : i64(block.word[2] % u64(spike.places));
