@@ -72,7 +72,7 @@ static void count(struct tally *tally, int64_t index, double want, const struct 
         tally->first_too_large = index;
     }
     if (it->summed) {
-        tally->error_squares += it->error * it->error;
+        tally->error_squares += it->norm_error * it->norm_error;
         tally->want_squares += want * want;
     }
 }

@@ -501,7 +501,7 @@ static void make_input(enum gk_dtype dtype, enum gk_generator_kind kind, int sha
     (void)snprintf(input_def.name, sizeof input_def.name, "A");
     input_def.gen.kind = kind;
     input_def.gen.series_field = -1;
-    input_def.rows_owner = -1;
+    input_def.rows_owner = input_def.rows_pages = -1;
     op.tensor_count = 1;
     plan->op = &op;
     struct gk_plan_tensor *t = &plan->tensors[0];

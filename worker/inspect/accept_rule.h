@@ -37,6 +37,8 @@ struct gk_accept_element {
 
 struct gk_judgement {
     double error, bound;
+    double norm_error; /* what the norms add up: the error but for half the smallest step of the
+                          type, which no result can avoid where all are subnormal */
     double excess; /* error / bound, the error itself where no error is allowed; NaN counts as
                       infinite */
     bool good;
@@ -73,6 +75,7 @@ GK_ACCEPT struct gk_judgement gk_accept_judge(const struct gk_accept_rule *rule,
     struct gk_judgement it;
     const double got = element->got, want = element->want, rounded = element->rounded;
     it.error = gk_accept_size(got - want);
+    it.norm_error = it.error > rule->tiny ? it.error - rule->tiny : 0;
     it.bound = 0;
     if (gk_accept_nan(want) || gk_accept_infinite(rounded)) {
         it.good = gk_accept_nan(rounded) ? gk_accept_nan(got) : got == rounded;

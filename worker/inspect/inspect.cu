@@ -748,7 +748,7 @@ GK_DEVICE void note(Partial &sum, u64 index, double want, const gk_judgement &it
     sum.poisoned += it.poisoned ? 1 : 0;
     sum.too_large += it.too_large ? 1 : 0;
     if (it.summed) {
-        sum.error_squares += it.error * it.error;
+        sum.error_squares += it.norm_error * it.norm_error;
         sum.want_squares += want * want;
     }
     if (sum.worst == kNone || it.excess > sum.excess) {
