@@ -138,7 +138,7 @@ static void examples(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void check_file(const char *name)
+static void check_file(const char *folder, const char *name)
 {
     struct gk_op_lookup lookup = gk_catalog_lookup(catalog);
     struct gk_shapes shapes = {0};
@@ -146,7 +146,7 @@ static void check_file(const char *name)
     struct gk_diag diag;
     char path[600], *text = NULL;
     size_t size = 0;
-    (void)snprintf(path, sizeof path, "%s/%.250s", SHAPES, name);
+    (void)snprintf(path, sizeof path, "%s/%.250s", folder, name);
     assert_ok(gk_file_load(path, FILE_MAX, &text, &size, &err), err);
     assert_ok(gk_json_parse(text, size, name, &json, &err), err);
     gk_diag_init(&diag);
@@ -168,12 +168,20 @@ static void shapes_of_models(void **state)
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
         size_t size = strlen(entry->d_name);
         if (size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0) {
-            check_file(entry->d_name);
+            check_file(SHAPES, entry->d_name);
         }
     }
     if (dir) {
         (void)closedir(dir);
     }
+    assert_int_equal(wrong, 0);
+}
+
+/* Rows that 1,024 threads were given, whose registers do not hold them. */
+static void long_rows(void **state)
+{
+    (void)state;
+    check_file(GK_SOURCE_DIR "/tests/data/defaults", "layernorm_long.json");
     assert_int_equal(wrong, 0);
 }
 
@@ -216,6 +224,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples),
         cmocka_unit_test(shapes_of_models),
+        cmocka_unit_test(long_rows),
     };
     while (argc > 1 && strcmp(GPUS[gpu].target, argv[1]) != 0) {
         if (++gpu == GK_ARRAY_COUNT(GPUS)) {
