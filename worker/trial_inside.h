@@ -54,9 +54,9 @@ const char *trial_rung_name(uint32_t set, bool first);
 void trial_add_rung(struct gk_record *record, const char *name, const struct gk_verdict *verdict);
 /* Leading logical elements of an output that are compared: rows without owner come last. */
 int64_t trial_compared(const struct work *work, uint32_t tensor);
-/* What an output is allowed: whether it is compared bit for bit, scale and norm of `input`. The norm
- * is that of data of ordinary size; of exact and extreme inputs each element has its bound, and
- * that is all. */
+/* What an output is allowed: whether it is compared bit for bit, scale and norm of `input`. The
+ * norm is that of data of ordinary size; of exact and extreme inputs each element has its bound,
+ * and that is all. */
 enum gk_status trial_tolerance(const struct work *work, uint32_t tensor, enum gk_input_kind inputs,
                                struct gk_verify_input *input, struct gk_err *err);
 /* Name of the rung of the inputs beside the sets. */
