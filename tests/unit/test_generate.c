@@ -58,19 +58,53 @@ static void make_plan(struct gk_plan *plan, struct gk_tensor *tensor, struct gk_
                                                .align = 16};
 }
 
+/* The same on the heap, with a scope of no names for the expressions of a generator. */
+struct made {
+    struct gk_plan plan;
+    struct gk_tensor tensor;
+    struct gk_op op;
+    struct gk_scope *scope;
+};
+
+static struct made *make(enum gk_dtype dtype, enum gk_generator_kind kind)
+{
+    struct made *made = calloc(1, sizeof *made);
+    assert_non_null(made);
+    make_plan(&made->plan, &made->tensor, &made->op, dtype, kind);
+    made->scope = gk_scope_create();
+    assert_non_null(made->scope);
+    return made;
+}
+
+static void set_expr(const struct made *made, struct gk_expr **expr, const char *text)
+{
+    struct gk_err err = {0};
+    gk_expr_destroy(*expr);
+    *expr = NULL;
+    assert_int_equal(gk_expr_compile(text, made->scope, expr, &err), GK_OK);
+}
+
+static void unmake(struct made *made)
+{
+    struct gk_generator *gen = &made->tensor.gen;
+    for (size_t i = 0; i < GK_ARRAY_COUNT(gen->args); i++) {
+        gk_expr_destroy(gen->args[i]);
+    }
+    gk_expr_destroy(gen->round);
+    gk_expr_destroy(gen->spike.size);
+    gk_expr_destroy(gen->spike.share);
+    gk_expr_destroy(gen->spike.columns);
+    gk_scope_destroy(made->scope);
+    free(made);
+}
+
 static void generated(enum gk_dtype dtype, enum gk_generator_kind kind, uint64_t seed,
                       unsigned char *bytes)
 {
-    struct gk_plan *plan = calloc(1, sizeof *plan);
-    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
-    struct gk_op *op = calloc(1, sizeof *op);
+    struct made *made = make(dtype, kind);
     struct gk_err err = {0};
-    assert_true(plan && tensor && op);
-    make_plan(plan, tensor, op, dtype, kind);
-    assert_int_equal(gk_generate(plan, 0, seed, false, bytes, &err), GK_OK);
-    free(plan);
-    free(tensor);
-    free(op);
+    assert_int_equal(gk_generate(&made->plan, 0, seed, false, bytes, &err), GK_OK);
+    unmake(made);
 }
 
 static void normal_values(void **state)
@@ -117,20 +151,15 @@ static void ternary_values(void **state)
 static void ternary_of_scale(void **state)
 {
     static const char *const TEXTS[] = {"0.075", "128.0"};
-    struct gk_plan *plan = calloc(1, sizeof *plan);
-    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
-    struct gk_op *op = calloc(1, sizeof *op);
-    struct gk_scope *scope = gk_scope_create();
+    struct made *made = make(GK_F32, GK_GEN_TERNARY);
     float values[8 + 99 * 64 + 50];
     struct gk_err err = {0};
     int counts[2] = {0};
     (void)state;
-    assert_true(plan && tensor && op && scope);
-    make_plan(plan, tensor, op, GK_F32, GK_GEN_TERNARY);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(gk_expr_compile(TEXTS[i], scope, &tensor->gen.args[i], &err), GK_OK);
+        set_expr(made, &made->tensor.gen.args[i], TEXTS[i]);
     }
-    assert_int_equal(gk_generate(plan, 0, 1, false, (unsigned char *)values, &err), GK_OK);
+    assert_int_equal(gk_generate(&made->plan, 0, 1, false, (unsigned char *)values, &err), GK_OK);
     for (size_t i = 8; i < GK_ARRAY_COUNT(values); i++) {
         if ((i - 8) % 64 < 50 && values[i] != 0) {
             assert_true(values[i] == 128 || values[i] == -128);
@@ -138,12 +167,7 @@ static void ternary_of_scale(void **state)
         }
     }
     assert_true(counts[0] > 80 && counts[0] < 170 && counts[1] > 80 && counts[1] < 170);
-    gk_expr_destroy(tensor->gen.args[0]);
-    gk_expr_destroy(tensor->gen.args[1]);
-    gk_scope_destroy(scope);
-    free(plan);
-    free(tensor);
-    free(op);
+    unmake(made);
 }
 
 /* Of labels in a large vocabulary: each set's first ones are the last class, the first one and one
@@ -151,23 +175,18 @@ static void ternary_of_scale(void **state)
 static void class_edges(void **state)
 {
     static const char *const TEXTS[] = {"100000.0", "-100.0", "0.1"};
-    struct gk_plan *plan = calloc(1, sizeof *plan);
-    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
-    struct gk_op *op = calloc(1, sizeof *op);
-    struct gk_scope *scope = gk_scope_create();
+    struct made *made = make(GK_I64, GK_GEN_CLASS_INDEX);
     int64_t labels[8 + 99 * 64 + 50];
     struct gk_err err = {0};
     uint32_t first = 0;
     (void)state;
-    assert_true(plan && tensor && op && scope);
-    make_plan(plan, tensor, op, GK_I64, GK_GEN_CLASS_INDEX);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(gk_expr_compile(TEXTS[i], scope, &tensor->gen.args[i], &err), GK_OK);
+        set_expr(made, &made->tensor.gen.args[i], TEXTS[i]);
     }
     for (uint32_t set = 0; set < GK_INPUT_SETS; set++) {
         uint32_t met = 0;
-        assert_int_equal(gk_generate(plan, 0, gk_input_seed(set, GK_INPUTS_DRAWN), GK_INPUTS_DRAWN,
-                                     (unsigned char *)labels, &err),
+        assert_int_equal(gk_generate(&made->plan, 0, gk_input_seed(set, GK_INPUTS_DRAWN),
+                                     GK_INPUTS_DRAWN, (unsigned char *)labels, &err),
                          GK_OK);
         for (uint32_t i = 0; i < GK_CLASS_EDGES; i++) {
             int64_t label = labels[8 + i];
@@ -179,34 +198,24 @@ static void class_edges(void **state)
         assert_int_equal(met, 7);
     }
     assert_int_equal(first, 7);
-    for (int i = 0; i < 3; i++) {
-        gk_expr_destroy(tensor->gen.args[i]);
-    }
-    gk_scope_destroy(scope);
-    free(plan);
-    free(tensor);
-    free(op);
+    unmake(made);
 }
 
 /* Rungs with inputs of their own have generators of their own: with the wrong one sums would not be
  * exact, or inputs not extreme. */
 static void rungs_have_their_own(void **state)
 {
-    struct gk_plan *plan = calloc(1, sizeof *plan);
-    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
-    struct gk_op *op = calloc(1, sizeof *op);
+    struct made *made = make(GK_F32, GK_GEN_NORMAL);
     float values[8 + 99 * 64 + 50];
     struct gk_err err = {0};
     (void)state;
-    assert_true(plan && tensor && op);
-    make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
-    tensor->exact.kind = GK_GEN_TERNARY;
-    tensor->extreme.kind = GK_GEN_CONSTANT;
-    tensor->exact.series_field = tensor->extreme.series_field = -1;
+    made->tensor.exact.kind = GK_GEN_TERNARY;
+    made->tensor.extreme.kind = GK_GEN_CONSTANT;
+    made->tensor.exact.series_field = made->tensor.extreme.series_field = -1;
     for (int kind = GK_INPUTS_DRAWN; kind <= GK_INPUTS_EXTREME; kind++) {
         int whole = 0, ones = 0;
         assert_int_equal(
-            gk_generate(plan, 0, 1, (enum gk_input_kind)kind, (unsigned char *)values, &err),
+            gk_generate(&made->plan, 0, 1, (enum gk_input_kind)kind, (unsigned char *)values, &err),
             GK_OK);
         for (size_t i = 8; i < GK_ARRAY_COUNT(values); i++) {
             bool inside = (i - 8) % 64 < 50;
@@ -217,30 +226,23 @@ static void rungs_have_their_own(void **state)
         assert_true((ones == 5000) == (kind == GK_INPUTS_EXTREME));
         assert_true(gk_input_seed(2, GK_INPUTS_EXACT) != gk_input_seed(2, GK_INPUTS_EXTREME));
     }
-    free(plan);
-    free(tensor);
-    free(op);
+    unmake(made);
 }
 
 /* A row in five has a spike, in one of five columns, and so have the first and the last row; what
  * is no spike is a multiple of a half. */
 static void spikes_and_rounding(void **state)
 {
-    struct gk_plan *plan = calloc(1, sizeof *plan);
-    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
-    struct gk_op *op = calloc(1, sizeof *op);
-    struct gk_scope *scope = gk_scope_create();
+    struct made *made = make(GK_F32, GK_GEN_NORMAL);
     float values[8 + 99 * 64 + 50];
     struct gk_err err = {0};
     int spiked = 0, signs[2] = {0}, edges[2] = {0};
     (void)state;
-    assert_true(plan && tensor && op && scope);
-    make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
-    assert_int_equal(gk_expr_compile("0.5", scope, &tensor->gen.round, &err), GK_OK);
-    assert_int_equal(gk_expr_compile("99.0", scope, &tensor->gen.spike.size, &err), GK_OK);
-    assert_int_equal(gk_expr_compile("0.2", scope, &tensor->gen.spike.share, &err), GK_OK);
-    assert_int_equal(gk_expr_compile("5", scope, &tensor->gen.spike.columns, &err), GK_OK);
-    assert_int_equal(gk_generate(plan, 0, 3, GK_INPUTS_DRAWN, (unsigned char *)values, &err),
+    set_expr(made, &made->tensor.gen.round, "0.5");
+    set_expr(made, &made->tensor.gen.spike.size, "99.0");
+    set_expr(made, &made->tensor.gen.spike.share, "0.2");
+    set_expr(made, &made->tensor.gen.spike.columns, "5");
+    assert_int_equal(gk_generate(&made->plan, 0, 3, GK_INPUTS_DRAWN, (unsigned char *)values, &err),
                      GK_OK);
     for (int row = 0; row < 100; row++) {
         int here = 0;
@@ -259,14 +261,7 @@ static void spikes_and_rounding(void **state)
     }
     assert_true(spiked > 10 && spiked < 40 && signs[0] > 3 && signs[1] > 3);
     assert_true(edges[0] > 2 && edges[1] > 2);
-    gk_expr_destroy(tensor->gen.round);
-    gk_expr_destroy(tensor->gen.spike.size);
-    gk_expr_destroy(tensor->gen.spike.share);
-    gk_expr_destroy(tensor->gen.spike.columns);
-    gk_scope_destroy(scope);
-    free(plan);
-    free(tensor);
-    free(op);
+    unmake(made);
 }
 
 /* Spikes that cannot be are told with the tensor and what is allowed. */
@@ -277,30 +272,20 @@ static void impossible_spikes(void **state)
     } CASES[] = {{"1.5", "5", "tensor A: generator: spike: share is 1.5; 0 to 1 is allowed"},
                  {"1.0", "0", "tensor A: generator: spike: columns is 0; 1 to 50 is allowed"},
                  {"1.0", "51", "tensor A: generator: spike: columns is 51; 1 to 50 is allowed"}};
-    struct gk_plan *plan = calloc(1, sizeof *plan);
-    struct gk_tensor *tensor = calloc(1, sizeof *tensor);
-    struct gk_op *op = calloc(1, sizeof *op);
-    struct gk_scope *scope = gk_scope_create();
+    struct made *made = make(GK_F32, GK_GEN_NORMAL);
     (void)state;
-    assert_true(plan && tensor && op && scope);
-    make_plan(plan, tensor, op, GK_F32, GK_GEN_NORMAL);
-    struct gk_spike *spike = &tensor->gen.spike;
+    struct gk_spike *spike = &made->tensor.gen.spike;
     for (size_t i = 0; i < GK_ARRAY_COUNT(CASES); i++) {
         struct gk_generator_use use;
         struct gk_err err = {0};
-        assert_int_equal(gk_expr_compile("99.0", scope, &spike->size, &err), GK_OK);
-        assert_int_equal(gk_expr_compile(CASES[i].share, scope, &spike->share, &err), GK_OK);
-        assert_int_equal(gk_expr_compile(CASES[i].columns, scope, &spike->columns, &err), GK_OK);
-        assert_int_equal(gk_generator_resolve(plan, 0, GK_INPUTS_DRAWN, &use, &err), GK_RANGE);
+        set_expr(made, &spike->size, "99.0");
+        set_expr(made, &spike->share, CASES[i].share);
+        set_expr(made, &spike->columns, CASES[i].columns);
+        assert_int_equal(gk_generator_resolve(&made->plan, 0, GK_INPUTS_DRAWN, &use, &err),
+                         GK_RANGE);
         assert_string_equal(err.text, CASES[i].want);
-        gk_expr_destroy(spike->size);
-        gk_expr_destroy(spike->share);
-        gk_expr_destroy(spike->columns);
     }
-    gk_scope_destroy(scope);
-    free(plan);
-    free(tensor);
-    free(op);
+    unmake(made);
 }
 
 static void places(void **state)
