@@ -1,11 +1,19 @@
 // What rmsnorm_residual means. A block has one row: it adds the squares of the whole row in double,
 // then writes, for each column, value and magnitude of residual_out and of y, packed over
 // [rows, cols]. The magnitude of y is its absolute value: every rounding on the way to it is
-// relative. That of residual_out is |x| + |residual|.
+// relative, but for that of a subnormal f16 before the weight, which may be off by half a step. That
+// of residual_out is |x| + |residual|.
 
 #include <gk/plain.cuh>
 
 constexpr int kThreads = 256;
+
+// Half the smallest step of an f16, 2^-25, in units of the term cast_f16 of op.json.
+#if GK_DTYPE_F16 && GK_CAST == GK_CAST_BEFORE && GK_WEIGHT != GK_WEIGHT_NONE
+constexpr double kSubnormal = 0x1p-25 / 0x1p-11;
+#else
+constexpr double kSubnormal = 0.0;
+#endif
 
 extern "C" __global__ void gk_rmsnorm_reference(const Element *x, const Element *residual,
                                                 const Weight *weight, double *residual_out,
@@ -38,6 +46,6 @@ extern "C" __global__ void gk_rmsnorm_reference(const Element *x, const Element 
         w = 1.0 + number(weight[c]);
 #endif
         y[2 * at] = h * scale * w;
-        y[2 * at + 1] = fabs(h * scale * w);
+        y[2 * at + 1] = (fabs(h * scale) + kSubnormal) * fabs(w);
     }
 }

@@ -57,7 +57,9 @@ static const struct edge EDGES[] = {
       "{\"cols\":65544,\"rows\":1}", "{\"cols\":70001,\"rows\":1,\"dtype\":\"f32\"}",
       "{\"cols\":262144,\"rows\":1}",
       "{\"cols\":17003,\"rows\":5,\"dtype\":\"f16\",\"residual\":false,\"weight\":\"one_plus\"}",
-      "{\"cols\":20000,\"rows\":3,\"ld\":20004,\"dtype_weight\":\"f32\",\"cast\":\"before\"}"}},
+      "{\"cols\":20000,\"rows\":3,\"ld\":20004,\"dtype_weight\":\"f32\",\"cast\":\"before\"}",
+      "{\"cols\":4096,\"rows\":8,\"dtype\":\"f16\",\"cast\":\"before\",\"eps\":1e-6,\"residual\":"
+      "false}"}},
     {"silu_mul",
      {"{\"cols\":1,\"rows\":1}", "{\"cols\":257,\"rows\":5}",
       "{\"cols\":1000,\"rows\":3,\"dtype\":\"f16\"}",
