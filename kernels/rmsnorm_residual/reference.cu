@@ -1,8 +1,8 @@
 // What rmsnorm_residual means. A block has one row: it adds the squares of the whole row in double,
 // then writes, for each column, value and magnitude of residual_out and of y, packed over
-// [rows, cols]. The magnitude of y is its absolute value: every rounding on the way to it is
-// relative, but for that of a subnormal f16 before the weight, which may be off by half a step. That
-// of residual_out is |x| + |residual|.
+// [rows, cols]. The magnitude of y is its absolute value, since every rounding on the way to it is
+// relative; only a subnormal f16, rounded before the weight, may be off by half a step whatever its
+// size. That of residual_out is |x| + |residual|.
 
 #include <gk/plain.cuh>
 
